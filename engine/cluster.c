@@ -34,7 +34,7 @@
 #define DRAIN_US 60000000u
 #define LOOK_US 500000u
 #define LAPSED_US 2000000u
-#define FLUSH_WAIT_US 2000000u /* at the end, for METADATA; what cannot be flushed is replayed from the log */
+#define FLUSH_WAIT_US 2000000u /* how long the end waits for METADATA; tablets that cannot be flushed are replayed from the log */
 
 struct member {
 	struct host host; /* first */
@@ -58,8 +58,9 @@ static void note_schemas(struct task *t)
 }
 
 /*
- * A server whose lease has been over for some time is cut off from the lock service, or this has ended.  Clients would
- * wait for it, also with questions that other servers can answer, so it closes their connections until it has a lease again.
+ * A server whose lease has been over for some time is cut off from the lock service, or the lock
+ * service has ended.  Clients would wait for it, also with questions that other servers can answer,
+ * so it closes their connections until it has a lease again.
  */
 static void look(struct task *t)
 {

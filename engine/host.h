@@ -49,7 +49,7 @@ struct host {
 	struct lock_identity identity;
 	uint64_t incarnation;
 };
-/* The functions of a client of the store in the same process, but `servers` and `close`, whose arg begins with a struct host. */
+/* The functions of a client of the store in the same process, except `servers` and `close`.  Their arg begins with a struct host. */
 struct client_options host_client_options(const struct tfs_options *o);
 
 #endif

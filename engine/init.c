@@ -174,7 +174,7 @@ static int copy_file(void *arg, const char *name)
 	return err;
 }
 
-/* The servers of the cluster replay logs that are sealed only.  Those of the embedded store have nothing that is needed. */
+/* The servers of the cluster replay logs that are sealed only.  The logs of the embedded store contain nothing that is needed. */
 static int seal_logs(const struct copying *c, const char *dir, char **why)
 {
 	uint64_t last = 0, version;

@@ -4,9 +4,10 @@
  * service's reads, and the public API over them.  The router finds tablets by the server's
  * answers to LOCATE.
  *
- * If the server names itself and others by addresses (SS_SERVERS), they are those of a cluster, and requests for
- * tablets go to the server that has them.  All other requests are sent to one server.  If it does not answer, they
- * are sent to another address of the source.
+ * If the server names itself and others by addresses (SS_SERVERS), they are the
+ * servers of a cluster, and requests for tablets go to the server that has
+ * them.  All other requests are sent to one server.  If it does not answer,
+ * they are sent to another address of the source.
  */
 #include "engine/join.h"
 
@@ -71,8 +72,9 @@ static int joined_free(struct joined *j)
 /* ---- servers ---- */
 
 /*
- * Replaces the places of the servers by those that a server has just named.  An answer that was asked for before the last one came
- * may be older, and lack a server that has begun meanwhile: it would count as ended.
+ * Asks a server for the places of all servers, and replaces the list.  An answer
+ * that was asked for before the last one came may be older, and lack a server that
+ * has begun meanwhile: it would count as ended.
  */
 static int ask_places(struct joined *j)
 {
@@ -137,7 +139,7 @@ static int place_of(void *arg, uint64_t incarnation, char address[PEER_ADDRESS_M
 	return ask && ask_places(j) == 0 && find_place(j, incarnation, address) ? 0 : -ENOENT;
 }
 
-/* One server has all tablets, whatever its incarnation was when METADATA was written. */
+/* One server has all tablets, also if it had another incarnation when METADATA was written. */
 static struct tablet_service *joined_connect(void *arg, uint64_t incarnation)
 {
 	struct joined *j = arg;

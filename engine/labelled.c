@@ -7,7 +7,7 @@
 
 struct labelled_metric {
 	struct buf name, comments, samples;
-	uint64_t first; /* the first server that had it, whose comments are used */
+	uint64_t first; /* the first server that has the metric; its comments are used */
 };
 
 /* The name of the metric of a comment "# HELP NAME ..." or "# TYPE NAME ...", or of a sample. */
@@ -22,7 +22,7 @@ static struct tfs_bytes name_of(struct tfs_bytes line)
 	return tfs_bytes_of(line.p + from, n - from);
 }
 
-/* hint: the index of the last one that was found. */
+/* hint: the index of the metric found last. */
 static struct labelled_metric *find(struct labelled *all, uint64_t server, struct tfs_bytes name, unsigned *hint)
 {
 	struct labelled_metric *m;

@@ -5,14 +5,15 @@
  * One thread waits for the file "master" of the lock service.  When this process has made it,
  * the thread makes the master, has all tablets assigned, and from then on calls it once a second;
  * a second thread collects files.  If the term ends, the process ends.  It ends, too, if its storage
- * has not answered for GIVE_UP_US and that of a server answers: a master of another host can seal the
- * logs of dead servers then.  If the storage hangs for all, the master waits for it.
+ * has not answered for GIVE_UP_US while the storage of a server answers: a master of another host
+ * can seal the logs of dead servers then.  If the storage hangs for all, the master waits for it.
  *
  * A master that starts before any server has probed the storage alone.  It probes again with the first server
  * that answers.
  *
- * The listener answers requests for the master only: of servers, which pass on those of their
- * clients.  While another master leads, the answer is -UNREACHABLE, and the server asks again.
+ * The listener answers requests for the master only.  Servers send them, and pass on the
+ * requests of their clients.  While another master leads, the answer is -UNREACHABLE, and the
+ * server asks again.
  */
 #include "engine/cluster.h"
 
@@ -121,7 +122,7 @@ static void note_all(const struct tablet_servers *servers, struct noting *n)
 	n->sent = NULL;
 }
 
-/* Returns when each live server has told its clients of a change of schemas.  A server that does not answer ends, or has NOTE_US. */
+/* Returns when each live server has reported a change of schemas to its clients.  A server that does not answer ends, or has NOTE_US. */
 static void note_schemas(struct lead *l, uint64_t client)
 {
 	const struct tablet_servers servers = site_servers(&l->site);

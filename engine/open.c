@@ -58,7 +58,7 @@ struct embedded {
 	struct lock_service *locks;
 	struct master *master;
 	struct tablet_service *tablets;    /* the server's service */
-	struct tablet_service *round_trip; /* in front of the server's in debug builds, else NULL */
+	struct tablet_service *round_trip; /* stands in front of `tablets` in debug builds, else NULL */
 	struct router *router;
 	struct master_service *masters;
 	struct tfs_store *store;

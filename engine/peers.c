@@ -15,7 +15,7 @@ struct peer_server {
 	uint64_t incarnation;
 	struct channel *channel; /* NULL: it is being made */
 	bool ended;
-	uint64_t found_us; /* after its address was found */
+	uint64_t found_us; /* when its address had been found */
 	UT_hash_handle hh;
 };
 struct peers {

@@ -22,8 +22,8 @@ struct peers_options {
 	const char *keys;               /* the file of the key; borrowed */
 	struct channel_options channel; /* the options of each channel, except `dial`, `server` and `later` */
 	/*
-	 * Sets co->changed and co->arg of a new channel, before it is made.  `made` is called before its first
-	 * request.  NULL: changes are not told.
+	 * Sets co->changed and co->arg of a new channel, before it is made.  `made` is called
+	 * before its first request.  NULL: changes are not reported.
 	 */
 	int (*making)(void *arg, uint64_t incarnation, struct channel_options *co);
 	void (*made)(void *arg, const struct channel_options *co, struct channel *c);
@@ -40,7 +40,7 @@ struct tablet_service *peers_connect(struct peers *p, uint64_t incarnation);
 struct channel *peers_channel(struct peers *p, uint64_t incarnation);
 /* The server has ended. */
 void peers_ended(struct peers *p, uint64_t incarnation);
-/* Ends all servers for which alive returns false, with the calls that wait for them, but those that were found after since_us, when the caller began to list them. */
+/* Ends all servers for which alive returns false, with the calls that wait for them.  Keeps the servers that were found after since_us, when the caller began to list them. */
 void peers_keep(struct peers *p, uint64_t since_us, bool (*alive)(void *arg, uint64_t incarnation), void *arg);
 /* Makes a channel to an address, which connects with its first call. */
 int peers_dial(const struct peers_options *o, const char *address, uint64_t incarnation, struct channel **out) TFS_MUST;

@@ -49,7 +49,7 @@ struct serving {
 
 /* ---- the store service ---- */
 
-/* Clients read the files of schemas, and the notes of dropped tables.  Others have the store's secret, for example. */
+/* Clients read the files of schemas, and the notes of dropped tables.  Other files have the store's secret, for example. */
 static bool is_readable(const char *name)
 {
 	static const char *const dirs[] = {"tables", "snapshots", "dropped"};
@@ -72,13 +72,13 @@ static int give(struct ss_answer *a, int err, struct buf *b)
 	return err;
 }
 
-/* The peer is a key that names its tables. */
+/* Returns true if the peer is a key that names its tables. */
 static bool is_limited(const struct ss_peer *peer)
 {
 	return peer->key && peer->key->table_count;
 }
 
-/* It may see what the owner of the store sees: the owner, or a host that the owner trusts with all tables and users. */
+/* Returns true if the peer may see everything that the owner of the store sees: it is the owner, or a host that the owner trusts with all tables and users. */
 static bool sees_all(const struct ss_peer *peer)
 {
 	return peer->owner || (peer->key && !peer->key->table_count && peer->key->squash == SQUASH_NONE);
@@ -305,7 +305,7 @@ struct servers {
 	const struct key_sums *limited; /* the peer's tables; NULL: it may see all */
 };
 
-enum { SERVERS_MOST = 1024 }; /* a mount takes servers that are not named for ended ones */
+enum { SERVERS_MOST = 1024 }; /* a mount takes servers that are not in the list for ended ones */
 static int add_server(void *arg, const struct tfs_server *one)
 {
 	struct servers *x = arg;
@@ -341,7 +341,7 @@ static int serve_servers(struct serving *s, const struct ss_peer *peer, struct s
 	return err < 0 ? err : 0;
 }
 
-/* Answers with the load of this server alone, for another server of the cluster. */
+/* Answers with the load of this server only, for another server of the cluster. */
 static int serve_load(struct serving *s, struct ss_answer *a)
 {
 	struct servers x = {.a = a, .v = wire_zalloc(&a->arena, sizeof(*x.v))};
@@ -370,7 +370,8 @@ static int serve_probe(struct serving *s, const struct ss_peer *peer, const stru
 
 /*
  * Users other than the owner get keys of their own, so that they cannot compute the owner's
- * hashes: whoever knows them can choose names with equal inode numbers.  A mount with the same name has the same key again.
+ * hashes: with them one can choose names with equal inode numbers.  A mount with the same
+ * name has the same key again.
  */
 static int serve_key(struct serving *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
 {
@@ -411,7 +412,7 @@ static int serve_metrics(struct serving *s, struct ss_answer *a)
 	return give(a, s->o.store->o.metrics(s->o.store->o.arg, &b), &b);
 }
 
-/* By the owner only: metrics name tables, for example. */
+/* Serves requests that only the owner may make: metrics name tables, for example. */
 static int serve_owner(struct serving *s, const struct ss_request *q, struct ss_answer *a)
 {
 	char *text = NULL;
@@ -498,7 +499,7 @@ struct reading {
 	struct lock_service *locks;
 };
 
-/* Returns 1 if it is the table, and the peer may read a family of it; -EACCES if it is the table, and not. */
+/* Returns 1 if the name is the wanted table's and the peer may read a family of it, -EACCES if the peer may not, 0 for other tables. */
 static int may_read_table(void *arg, const char *name)
 {
 	const struct reading *r = arg;
@@ -681,7 +682,7 @@ int serve_answers(struct serving *s, uint64_t limit_us)
 	if (!s)
 		return -ENOTSUP;
 	if (s->paused)
-		return 0; /* by its own decision */
+		return 0; /* it does not answer because the cluster's program has paused it */
 	if (!s->self) {
 		err = asprintf(&source, "%s%s", s->dir ? "unix:" : "tls://", s->dir ? s->dir : s->listen) < 0 ? -ENOMEM : 0;
 		if (!err) {

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define SESSION_US 4000000u
-#define MASTER_TRY_US 1000000u /* at one address, before the file "master" is read again */
+#define MASTER_TRY_US 1000000u /* how long one address is tried before the file "master" is read again */
 #define LOOK_AGAIN_US 500000u
 #define MASTER_PAUSE_US 50000u
 #define MASTER_FILE_MAX (PEER_ADDRESS_MAX + 20)
@@ -30,12 +30,12 @@ struct site_master {
 	struct site *site;
 	struct peers_options dial;
 	struct task_pool *pool;
-	struct task look;               /* which servers have ended, and if another master leads */
+	struct task look;               /* looks which servers have ended, and whether another master leads */
 	struct task end;                /* the end of a drain's time */
 	struct mutex lock;              /* RANK_SERVER; guards the next members */
 	char contents[MASTER_FILE_MAX]; /* the contents of the file "master" */
 	struct channel *channel;        /* to the address there */
-	struct channel **old;           /* of former masters: calls may be running */
+	struct channel **old;           /* the channels to former masters, because calls may be running */
 	unsigned old_count;
 };
 
@@ -247,7 +247,7 @@ int site_each_address(struct site *s, int (*fn)(void *arg, uint64_t incarnation,
 		if (!err)
 			err = fn(arg, x.v[i], address);
 		else if (err == -ENOENT || err == -EBADMSG)
-			err = 0; /* others take a server that is not named for one that has ended */
+			err = 0; /* other processes take a server that is not in the list for ended */
 	}
 	free(x.v);
 	return err;
@@ -390,7 +390,7 @@ static int master_call(struct master_service *base, const struct ms_request *q, 
 			return -UNREACHABLE;
 		(void)usleep(MASTER_PAUSE_US);
 	}
-	/* What the master has changed is seen by this process's next reads. */
+	/* The next reads of this process must see the master's change. */
 	if (ms_changes_schemas(q->method))
 		(void)!lock_sync(m->site->locks);
 	return err;

@@ -27,7 +27,7 @@ struct site {
 	uint64_t session_us;            /* the timeout of its session */
 	uint64_t cluster;               /* the id in the marker */
 	struct lock_identity identity;  /* site_check */
-	char address[PEER_ADDRESS_MAX]; /* of this process: options.listen */
+	char address[PEER_ADDRESS_MAX]; /* the address of this process: options.listen */
 	struct tfs_options options;
 	struct peers *peers; /* site_connect */
 	struct site_master *master;
@@ -49,15 +49,16 @@ struct tablet_servers site_servers(struct site *s);
 /* The leading master's service. */
 struct master_service *site_master(struct site *s);
 /*
- * Has the leading master move all tablets away from this server, for at most timeout_us.  Returns when it has none, none
- * leads, or no other server can take them.  Calls of the master may fail from the end of the time on.
+ * Asks the leading master to move all tablets away from this server, for at most timeout_us.
+ * Returns when the server has none, when no master leads, or when no other server can take
+ * them.  Calls of the master may fail from the end of the time on.
  */
 void site_drain(struct site *s, uint64_t incarnation, uint64_t timeout_us);
 /* Calls fn for each servers/N, with its address. */
 int site_each_address(struct site *s, int (*fn)(void *arg, uint64_t incarnation, const char *address), void *arg) TFS_MUST;
 /* The leading master's address.  -ENOENT: none leads. */
 int site_master_address(struct site *s, char address[PEER_ADDRESS_MAX]) TFS_MUST;
-/* This process must not go on: logs why, and ends it with status 3. */
+/* Logs why, and ends this process with status 3, because it must not continue. */
 void site_give_up(const char *why) __attribute__((noreturn));
 
 #endif

@@ -2,8 +2,9 @@
 /*
  * The probe of the shared directory with another server as its other side (site_probe.h).
  *
- * A server that has died stays registered until its session ends, and one that has just registered answers when it serves.  So all
- * that are registered are asked in turn, with more patience in each turn.  A server at this process's own address has died.
+ * A server that has died stays registered until its session ends, and a server that has just
+ * registered answers only when it serves.  So all registered servers are asked in turn, with
+ * more patience in each turn.  A server at this process's own address has died.
  */
 #include "engine/site_probe.h"
 
@@ -62,7 +63,7 @@ static void others_fini(struct others *x)
 	}
 }
 
-/* A step of the other server; it carries out one at a time. */
+/* Asks the other server for a step; it carries out one step at a time. */
 static int ask_step(void *arg, const struct probe_order *order, struct probe_reply *reply)
 {
 	const struct ss_request q = {.method = SS_PROBE, .probe = {order->probe, order->number, order->which, order->step}};

@@ -158,8 +158,9 @@ TFS_API int tfs_sync(struct tfs_store *s) TFS_CHECKED;
 /* *available_bytes: free space of the file system that holds the store.  *total_bytes: this plus the size of the store. */
 TFS_API int tfs_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_bytes) TFS_CHECKED;
 /*
- * The state of the store as lines for an operator.  The caller frees *text, a string.  The rates are those since the last call
- * of tfs_status_for with the same watcher, a number of the caller's choice.  tfs_status: watcher 0.
+ * The state of the store as lines for an operator.  The caller frees *text, a string.  The
+ * rates are computed since the last call of tfs_status_for with the same watcher, a number of
+ * the caller's choice.  tfs_status: watcher 0.
  */
 TFS_API int tfs_status(struct tfs_store *s, char **text) TFS_CHECKED;
 TFS_API int tfs_status_for(struct tfs_store *s, uint64_t watcher, char **text) TFS_CHECKED;
@@ -194,8 +195,8 @@ enum tfs_changed {
 	TFS_CHANGED_CELLS,   /* cells of a row and family of a table that a handle has open */
 	TFS_CHANGED_SCHEMA,  /* the table has another schema than `before` by now, or was dropped */
 	TFS_CHANGED_TABLES,  /* tables or snapshots were made, renamed or dropped */
-	TFS_CHANGED_ALL,     /* anything may have changed, but from now on all changes are told */
-	TFS_CHANGES_UNKNOWN, /* until the next TFS_CHANGED_ALL changes are not told */
+	TFS_CHANGED_ALL,     /* anything may have changed, but from now on all changes are reported */
+	TFS_CHANGES_UNKNOWN, /* changes may be missed until the next TFS_CHANGED_ALL */
 };
 struct tfs_change {
 	enum tfs_changed what;
@@ -205,9 +206,10 @@ struct tfs_change {
 	const struct tfs_schema *before;
 };
 /*
- * Calls fn, from a thread of the library, after others have changed the store; maybe also without a change.  Changes by this
- * handle are not told.  A store that another process serves begins with TFS_CHANGED_ALL.  If nothing is heard of the server for
- * coherence_us, changes are unknown.  -EBUSY: there is a watch already.  tfs_unwatch ends it.
+ * Calls fn, from a thread of the library, after others have changed the store; maybe also
+ * without a change.  Changes by this handle are not reported.  A store that another process
+ * serves begins with TFS_CHANGED_ALL.  If nothing is heard of the server for coherence_us,
+ * changes are unknown.  -EBUSY: there is a watch already.  tfs_unwatch ends it.
  */
 TFS_API int tfs_watch(
 	struct tfs_store *s, void (*fn)(void *arg, const struct tfs_change *changes, unsigned count), void *arg) TFS_CHECKED;
@@ -223,7 +225,7 @@ struct tfs_server {
 };
 /* Calls fn for each server.  fn returns 0, or a value that ends the calls and is returned. */
 TFS_API int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg) TFS_CHECKED;
-struct tfs_login { /* as whom the store's server takes this process: over ssh, the user of the login */
+struct tfs_login { /* the user that the store's server takes this process for: over ssh, the user of the login */
 	uid_t uid;
 	gid_t gid;
 	bool for_others; /* requests on behalf of other users (tfs_table_as) are allowed: root, or the user of the server */
@@ -245,10 +247,11 @@ TFS_API int tfs_table_create(struct tfs_store *s, const char *name, uid_t uid, g
 /* -ENOENT; -EPERM if the table is protected; -ENOTEMPTY if it has cells.  Durable on return. */
 TFS_API int tfs_table_drop(struct tfs_store *s, const char *name) TFS_CHECKED;
 /*
- * Removes all cells, whatever the size: the table gets a new set of tablets, split at the schema's `splits`.  Schema and ids
- * remain.  A mutation that was answered before the call is removed, and a mutation that begins after it stays.  Any other
- * mutation was applied before or after it as a whole.  Durable on return.  -ENOENT; -EPERM the table is protected, -EBUSY it
- * has snapshots, with *why as in tfs_schema_set_text.
+ * Removes all cells, as fast from a large table as from a small one: the table gets a new set of
+ * tablets, split at the schema's `splits`.  Schema and ids remain.  A mutation that was answered
+ * before the call is removed, and a mutation that begins after it stays.  Any other mutation was
+ * applied before or after it as a whole.  Durable on return.  -ENOENT; -EPERM the table is
+ * protected, -EBUSY it has snapshots, with *why as in tfs_schema_set_text.
  */
 TFS_API int tfs_table_truncate(struct tfs_table *t, char **why) TFS_CHECKED;
 /*
@@ -299,13 +302,14 @@ TFS_API int tfs_snapshot_list(
 /* Describes one snapshot, by its handle, with the sizes; name is NULL.  -EINVAL: t is a table; -ENOENT: it was dropped. */
 TFS_API int tfs_snapshot_usage(struct tfs_table *t, struct tfs_snapshot *out) TFS_CHECKED;
 /*
- * Makes a snapshot of this name in every table, each as of an instant of its own.  After an error it drops those it has made.
+ * Makes a snapshot of this name in every table, each as of an instant of its own.  After an
+ * error it drops the snapshots that it has made.
  * -EEXIST: a table has a snapshot of that name.
  */
 TFS_API int tfs_snapshot_create_all(struct tfs_store *s, const char *name) TFS_CHECKED;
 /* Drops the snapshots of this name that tfs_snapshot_create_all made.  -ENOENT: there is none. */
 TFS_API int tfs_snapshot_drop_all(struct tfs_store *s, const char *name) TFS_CHECKED;
-/* Calls fn for each name of which tfs_snapshot_create_all made snapshots that exist; time_us: of the first table. */
+/* Calls fn for each name under which tfs_snapshot_create_all made snapshots that still exist. time_us is the instant of the first table's snapshot. */
 TFS_API int tfs_snapshot_list_all(
 	struct tfs_store *s, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg) TFS_CHECKED;
 /*
@@ -372,9 +376,10 @@ struct tfs_schema {
 	const struct tfs_group *groups;
 	unsigned group_count;
 	int64_t snapshot_maxage_us; /* older snapshots of the table are dropped, unless it is 0 */
-	uint32_t snapshot_of;       /* id of the table of which this is a snapshot, whose own name is `name`; 0: it is a table */
-	int64_t snapshot_us;        /* the instant that the snapshot shows */
-	bool snapshot_of_all;       /* made by tfs_snapshot_create_all */
+	uint32_t
+		snapshot_of; /* the id of the table of this snapshot, while `name` is the snapshot's own name; 0: this is a table */
+	int64_t snapshot_us; /* the instant that the snapshot shows */
+	bool snapshot_of_all;             /* made by tfs_snapshot_create_all */
 	const struct tfs_script *scripts; /* in the order of their names */
 	unsigned script_count;
 };
@@ -394,7 +399,7 @@ TFS_API const struct tfs_script *tfs_schema_script(const struct tfs_schema *s, c
 
 /* ---- access ---- */
 struct tfs_user {
-	uid_t uid; /* 0: may do everything */
+	uid_t uid; /* 0: the user may do everything */
 	gid_t gid;
 	const gid_t *groups; /* supplementary */
 	unsigned group_count;
@@ -454,14 +459,14 @@ enum tfs_schema_op {
 	TFS_SCHEMA_FAMILY_OWNER,
 	TFS_SCHEMA_FAMILY_GC,
 	TFS_SCHEMA_FAMILY_GROUP,
-	TFS_SCHEMA_FAMILY_TYPE, /* value, of all three: a text as in .schema */
+	TFS_SCHEMA_FAMILY_TYPE, /* value: a text as in .schema, also for the next two */
 	TFS_SCHEMA_GROUP_ADD,
 	TFS_SCHEMA_GROUP_DROP, /* -EBUSY if it has a family; "default" cannot be dropped */
 	TFS_SCHEMA_GROUP_COMPRESSION,
 	TFS_SCHEMA_GROUP_LEVEL,
 	TFS_SCHEMA_GROUP_BLOCK_SIZE,
 	TFS_SCHEMA_GROUP_BLOOM_BITS,
-	TFS_SCHEMA_GROUP_IN_MEMORY, /* value, of all five */
+	TFS_SCHEMA_GROUP_IN_MEMORY, /* value, also for the next four */
 	TFS_SCHEMA_FAMILY_RENAME,   /* value is the new name; cells and id remain; -EEXIST if the name is in use */
 	TFS_SCHEMA_GROUP_RENAME,    /* value is the new name; -EEXIST; -EBUSY for "default", which cannot be renamed */
 	TFS_SCHEMA_FAMILY_ACL,      /* value: the ACL as in .schema; mode */
@@ -522,9 +527,9 @@ struct tfs_write {
 	struct tfs_bytes append; /* third: added at the end */
 	struct tfs_ts place;     /* TFS_AT: this timestamp.  TFS_NEWEST: max(us or now, newest + 1); -EOVERFLOW past INT64_MAX */
 	/*
-	 * If the version at replace_ts is still the newest, the result replaces it:
-	 * at the same timestamp or, if place.us is set, at max(place.us, next
-	 * older version + 1).
+	 * If the version at replace_ts is still the newest version, the result
+	 * replaces it: at the same timestamp or, if place.us is set, at
+	 * max(place.us, next older version + 1).
 	 */
 	bool replace;
 	int64_t replace_ts;
@@ -612,8 +617,8 @@ TFS_API int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result 
  */
 struct tfs_batch;
 struct tfs_batch_options {
-	size_t max_bytes; /* of mutations that wait or are being applied; default 16 MiB */
-	/* Requests at a time, at most 64.  Default: 4, of a store in another process 16, by threads that such batches share. */
+	size_t max_bytes; /* the most bytes of mutations that wait or are being applied; default 16 MiB */
+	/* The number of requests at a time, at most 64.  The default is 4, or 16 for a store in another process; then all such batches share threads. */
 	unsigned threads;
 	bool sync; /* applied mutations are on disk */
 	/*
@@ -666,7 +671,7 @@ struct tfs_scan_spec {
 	struct tfs_bytes row_to;   /* exclusive; data NULL: to the end */
 	bool reverse;              /* rows in descending order; not with past_damage */
 	bool one_row;              /* row_from only */
-	/* Bounds of the keys as stored, as in tfs_tablet: the rows of one tablet, also in a salted table; NULL as in row_from and row_to. */
+	/* Bounds of the keys as stored (tfs_tablet.begin), so that they can select the rows of one tablet also in a salted table.  NULL means the same as in row_from and row_to. */
 	struct tfs_bytes stored_from, stored_to;
 	const char *const *families; /* NULL: all.  Unknown: -EINVAL */
 	unsigned family_count;
@@ -695,17 +700,20 @@ struct tfs_scan_spec {
 	void *stop_arg;
 	bool past_damage; /* skip blocks that cannot be read; the scan then ends with -EBADMSG instead of 0 */
 	/*
-	 * Only rows for which this Lua expression is true (tabletfs-script(7)).  Its r is the whole row, whatever cells the
-	 * other members select: all its live cells in families that the user may read.
+	 * Only rows for which this Lua expression is true (tabletfs-script(7)).  Its r is the
+	 * whole row: all live cells in families that the user may read, also cells that the
+	 * other members do not select.
 	 */
 	struct tfs_bytes row_script;
 	/*
-	 * The difference of two snapshots of one table.  The scan of one leaves out the cells that the second, absent_from, has
-	 * with the same timestamp and value, also if they were written again.  With absent_names it leaves them out whatever
-	 * their value.  Both are read on behalf of the user of the scanned handle.
+	 * The difference of two snapshots of one table.  The scan of one snapshot leaves out
+	 * the cells that the second, absent_from, has with the same timestamp and value, also
+	 * if they were written again.  With absent_names it also leaves out cells with other
+	 * values.  Both are read on behalf of the user of the scanned handle.
 	 *
-	 * With one_row, the row is read in both.  Else the rows are read that SSTables contain which only one of the two uses;
-	 * all rows if the table is salted, if families or their GC rules differ, or if a rule has an age.
+	 * With one_row, the row is read in both.  Otherwise the scan reads the rows in SSTables
+	 * that only one of the two snapshots uses, or all rows if the table is salted, if
+	 * families or their GC rules differ, or if a rule has an age.
 	 *
 	 * Bounds, families, batch_bytes, stop and past_damage apply; -EINVAL with
 	 * other members, or if the two are not snapshots of one table.  past_damage:
@@ -717,8 +725,9 @@ struct tfs_scan_spec {
 struct tfs_scan;
 /*
  * Order: rows (reverse: descending), families by id, qualifiers ascending, timestamps descending.  Each row is read as of one
- * instant if its cells fit in batch_bytes.  So is a larger one, unless the caller pauses for a minute within the row or the
- * row's server is lost.  Then the rest of the row is of a later instant.  Copies the spec.
+ * instant if its cells fit in batch_bytes.  A larger row is, too, unless the caller pauses for a
+ * minute within the row or the row's server is lost.  Then the rest of the row is of a later
+ * instant.  Copies the spec.
  */
 TFS_API int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out) TFS_CHECKED;
 /*
@@ -759,8 +768,9 @@ struct tfs_output {
 };
 struct tfs_run;
 /*
- * Copies script, args (NULL: none) and spec, and begins the run: each tablet by itself, several at once.  Of spec, what, reverse, limit, past_damage
- * and absent_from must be 0; row_limit needs a table without salt.
+ * Copies script, args (NULL: none) and spec, and begins the run, in which each tablet runs the
+ * script by itself, several at once.  The members what, reverse, limit, past_damage and
+ * absent_from of spec must be 0; row_limit needs a table without salt.
  */
 TFS_API int tfs_run_new(struct tfs_table *t, const struct tfs_script *script, const struct tfs_arguments *args,
 	const struct tfs_scan_spec *spec, struct tfs_run **out) TFS_CHECKED;
@@ -806,10 +816,10 @@ struct tfs_tablet {
 	uint64_t bytes; /* the sum of the bytes on disk and in memory */
 	unsigned sstables;
 	struct tfs_usage usage;
-	/* Since the server loaded or made the tablet: cells and rows read (by name: one of 16 is counted, for 16), row mutations. */
+	/* Since the server loaded or made the tablet: cells and rows read, and row mutations.  One of 16 reads by name is counted, as 16. */
 	uint64_t reads, writes;
 	unsigned compactions; /* under way: TFS_COMPACTION_* */
-	/* The latest changes of its list of SSTables since then, the newest last: lines "SECONDS TEXT", seconds since 1970. */
+	/* The latest changes of its list of SSTables since the server loaded or made it, the newest last: lines "SECONDS TEXT", seconds since 1970. */
 	const char *events;
 };
 #define TFS_COMPACTION_MINOR 1u

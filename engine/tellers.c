@@ -3,11 +3,13 @@
  * The servers' streams of notices as one (tellers.h).
  *
  * The store gets notices with numbers of its own.  A notice of schemas must be confirmed to its server when the store has
- * dropped what it names.  While a stream is missing, the store keeps nothing but schemas, and is told of these only.
- * When the last stream comes, the store is told that anything may have changed.
+ * dropped what it names.  While a stream is missing, the store keeps nothing but schemas, and only
+ * changes of schemas are reported to it.  When the last stream comes, the store gets the report
+ * that anything may have changed.
  *
- * `turn` is held during the calls of the store, so that their order is that of the states.  The store calls
- * tellers_heard, also from such a call; that takes `lock` only, which is not held during calls.
+ * `turn` is held during the calls of the store, so that the calls are in the order of the
+ * states.  The store calls tellers_heard, also from such a call; that takes `lock` only, which
+ * is not held during calls.
  *
  * The task runs while a stream is missing.  It asks which servers there are, forgets servers that have ended, and
  * connects lost streams again.
@@ -40,7 +42,7 @@ struct tellers {
 	struct mutex lock; /* RANK_SERVER; guards the next members */
 	struct teller *head;
 	struct tfs_store *store; /* NULL: it does not watch */
-	bool telling;            /* the store was told that it is told of all changes */
+	bool telling;            /* the store knows that all changes are reported to it */
 	uint64_t seq;
 	struct task_pool *pool;
 	struct task task;
@@ -65,7 +67,7 @@ static void drop_silent(struct tellers *s, uint64_t now)
 			t->told = false;
 }
 
-/* Tells the store that anything may have changed, but that from now on it is told of all. */
+/* Reports to the store that anything may have changed, and that from now on all changes are reported. */
 static void tell_all(struct tfs_store *store, uint64_t number)
 {
 	const struct notice n = {.schemas = true, .all = true};
@@ -79,7 +81,7 @@ static void tell_all(struct tfs_store *store, uint64_t number)
 	buf_fini(&b);
 }
 
-/* Tells the store if the state has changed.  t: the stream of the notice (NULL: none) with this number.  The caller has the turn. */
+/* Reports a change of the state to the store. t: the stream of the notice (NULL: none) with this number.  The caller has the turn. */
 static void tell(struct tellers *s, struct teller *t, const struct tfs_bytes *notice, uint64_t number, bool schemas)
 {
 	struct tfs_store *store;

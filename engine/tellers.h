@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the servers of a cluster tell a client of changes, as one stream (client_changed).
+/* Joins the reports of changes by the servers of a cluster to one stream for a client (client_changed).
  *
- * Each server tells of the changes that it carries out.  A client needs the streams of those servers that it has
- * reached, because it keeps what it has read there: a tablet leaves a server only after the server has told of that, or
- * has died, which ends its stream.  While one of these streams is missing or silent, changes are unknown and nothing is
- * kept.  A server that has ended is not needed any more.
+ * Each server reports the changes that it carries out.  A client needs the
+ * streams of the servers that it has reached, because it keeps data that it has
+ * read there.  A tablet leaves a server only after the server has reported
+ * that, or has died, which ends its stream.  While one of these streams is
+ * missing or silent, changes are unknown and nothing is kept.  A server that
+ * has ended is not needed any more.
  *
  * Threads: any.
  */
@@ -18,7 +19,7 @@ struct tfs_store;
 struct tellers;
 struct teller;
 struct tellers_options {
-	uint64_t coherence_us; /* a server that was silent for so long is not heard any more */
+	uint64_t coherence_us; /* a server that was silent for this time counts as not heard */
 	/* Asks which servers there are; then has is called.  Called by a thread of this part. */
 	int (*ask)(void *arg);
 	bool (*has)(void *arg, uint64_t incarnation);
@@ -39,7 +40,7 @@ struct teller *tellers_add(struct tellers *s, uint64_t incarnation);
 void tellers_made(struct teller *t, struct channel *c);
 /* A function of struct channel_options; arg: a struct teller. */
 void tellers_changed(void *teller, const struct tfs_bytes *notice, uint64_t number);
-/* From now on the store is told of changes. */
+/* From now on changes are reported to the store. */
 int tellers_watch(struct tellers *s, struct tfs_store *store) TFS_MUST;
 /* The store has dropped what the notices up to this number name. */
 void tellers_heard(struct tellers *s, uint64_t notice);

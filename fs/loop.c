@@ -26,11 +26,13 @@
  *	request outside the loop takes a queued request, from each user in turn.
  *
  * A request may wait for the server of the store for a minute (-o timeout).  An INTERRUPT
- * ends the wait with EINTR.  At most WAITING_ALL requests wait so, and WAITING_USER of one user; others
- * get EAGAIN, so that there are threads for requests that need no server.
+ * ends the wait with EINTR.  At most WAITING_ALL requests wait for the server at a time,
+ * and at most WAITING_USER of one user; others get EAGAIN, so that there are threads for
+ * requests that need no server.
  *
- * The end of the mount has that minute once, from its signal on, for all waits together: those of the last
- * requests, of the commits of open descriptors and of the engine's threads.  A later commit is tried once.
+ * The end of the mount has that minute once, from its signal on, for all waits together: the
+ * waits of the last requests, of the commits of open descriptors and of the engine's threads.
+ * A later commit is tried once.
  *
  * FORGET and INTERRUPT never wait and are never queued.  An INTERRUPT of a request
  * that is queued ends it.
@@ -113,7 +115,7 @@ static struct {
 	unsigned threads;
 	_Atomic int leader;
 	_Atomic bool parked;     /* the monitor sleeps until the next request */
-	_Atomic uint64_t end_us; /* no thread waits longer for another process; 0: the mount does not end */
+	_Atomic uint64_t end_us; /* the time at which all waits for another process end; 0 while the mount does not end */
 	bool stop;
 	pthread_t main;
 } loop;

@@ -142,7 +142,7 @@ static int open_store(const struct command *c)
 		msg_set_level((enum msg_level)o->log_level);
 	memory_warn(o);
 	errors = msg_error_count();
-	/* A read-only mount keeps what it has read for ever, so nobody may change the store. */
+	/* A read-only mount keeps everything that it has read for ever, so no other process may change the store. */
 	with.serve = c->server || (!fs.shared && !fs.read_only);
 	err = tfs_open(c->source, o, &fs.store, &why);
 	/* An error that the engine has logged is on standard error already. */
@@ -152,7 +152,7 @@ static int open_store(const struct command *c)
 	return err;
 }
 
-/* The server may know the mounting user by another number.  A mount for many users needs a server that lets it act for other users. */
+/* Sets the ids of the mounting user, who may have another number at the server.  A mount for many users needs a server that lets it act for other users. */
 static int log_in(void)
 {
 	struct tfs_login login;

@@ -211,8 +211,8 @@ static long store_holder(const char *source)
 }
 
 /*
- * Returns true if the process that has locked the store is dying.  One that was
- * just killed gets some time to end: a store that is in use is refused anyway.
+ * Returns true if the process that has locked the store is dying.  A process that was just
+ * killed gets some time to end: a store that is in use is refused anyway.
  */
 static bool store_holder_is_dying(const char *source)
 {

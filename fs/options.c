@@ -299,7 +299,7 @@ static int find_keys(struct command *c)
 	return 0;
 }
 
-/* given: of the command line.  Sets *config to the absolute path of the file of settings, NULL if there is none. */
+/* `given` is the path in the command line.  Sets *config to the absolute path of the file of settings, NULL if there is none. */
 static int find_config(const char *given, char **config)
 {
 	*config = NULL;
@@ -349,7 +349,7 @@ static int parse_again(struct command *c, struct fuse_args *args, const char *co
 	return err;
 }
 
-/* Whether -o timeout and -o coherence are times, and a server's source a data directory. */
+/* Returns true if -o timeout and -o coherence are times, and a server's source is a data directory. */
 static bool is_right(const struct command *c)
 {
 	uint64_t timeout_us, coherence_us;

@@ -23,16 +23,16 @@ struct command {
 	int foreground, debug, single, help, version, print;
 	int read_only, sync, quiet, latest, while_used;
 	bool own_source;    /* fsname= was given */
-	bool kernel_checks; /* the kernel checks modes and owners, whatever other options say */
+	bool kernel_checks; /* the kernel checks modes and owners, also if other options would leave that to the daemon */
 	bool has_directory; /* the source of a server of a cluster ends with its directory */
 	struct tfs_options settings;
 };
 
 /*
- * Reads the command line, whose first word is the program, and the settings.  args, empty before, gets the
- * arguments of libfuse, which a server does not use: first the mount_options of the settings, then the options of the
- * command line.  Returns 0, or 1 after a line on standard error.  The caller frees *c in
- * both cases.
+ * Reads the command line, which begins with the name of the program, and the settings.  args, empty
+ * before, gets the arguments of libfuse, which a server does not use: first the mount_options of
+ * the settings, then the options of the command line.  Returns 0, or 1 after a line on standard
+ * error.  The caller frees *c in both cases.
  */
 int command_read(int argc, char **argv, struct command *c, struct fuse_args *args) TFS_MUST;
 void command_free(struct command *c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the service manager that started the daemon is told (daemon.h, engine/daemon/notify.h).
+ * Reports to the service manager that started the daemon (daemon.h, engine/daemon/notify.h).
  *
  * The watchdog must find a daemon whose threads live while the mount hangs.  So
  * the prober asks the mount itself, through the kernel, for the attributes of its
@@ -49,7 +49,7 @@ static struct {
 
 /* ---- the mount, and the server without a mount ---- */
 
-/* Returns true if the mount has answered, or cannot be asked.  *device: of the mount, 0: not known yet. */
+/* Returns true if the mount has answered, or cannot be asked.  *device is the device of the mount; 0: not known yet. */
 static bool probe_mount(uint64_t *device)
 {
 	struct statx st;

@@ -154,7 +154,7 @@ static void op_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, cons
 static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *name)
 {
 	struct node *n = node_of(ino);
-	/* As in the kernel, which protects files from links of others: the owner may, or a user who may read and write. */
+	/* The rule of the kernel, which protects files from links of others: the owner may make a link, and so may a user who may read and write. */
 	const bool mine = permit_owner(n) == 0 || permit(n, PERMIT_READ | PERMIT_WRITE) == 0;
 	const int err = mine ? permit(node_of(parent), PERMIT_CHANGE_DIR) : 0;
 

@@ -32,9 +32,9 @@
  * may still write.  LOAD names the servers that sort the segments for them.
  *
  * In an embedded store (`sole`) the only server holds the lock of the store.  So a
- * row may go on naming the server of an earlier incarnation, and step 3 is left to
- * the server's first change of the row: opening a store writes nothing for tablets
- * that are only read.
+ * row may continue to name the server of an earlier incarnation, and step 3 is
+ * left to the server's first change of the row: opening a store writes nothing for
+ * tablets that are only read.
  *
  * A pass finishes drops (drop.c).  The first pass of a master also deletes the rows
  * of tables that were partly made.  It ends with an error, and names the missing thing, in
@@ -117,8 +117,10 @@ static int places_choose(struct pass *p)
 }
 
 /*
- * The next number of a tablet is above those of all tablets.  A merged tablet has the number of its upper part.  With its successor,
- * the lower part's rows could have a number again that they had at the same server before, and late requests name this number.
+ * The next assignment number is above the numbers of all tablets.  A merged tablet has the
+ * number of its upper part.  If the next number were only one higher, rows of the lower part
+ * could get a number again that they had at the same server before, and late requests name this
+ * number.
  */
 static uint64_t next_assignment(struct pass *p, uint64_t now)
 {
@@ -199,7 +201,7 @@ static int batch_write(struct pass *p, struct batch *b)
 	int err = b->count ? ts_call(p->m->tablets, &q, &a) : 0;
 
 	if (err == -ECANCELED)
-		err = 0; /* the refusal of its only row, which is in b->errs */
+		err = 0; /* the error of the only row, which b->errs has, too */
 	ts_answer_fini(&a);
 	for (unsigned n = 0; n < b->count && !err; n++) {
 		struct ts_assigned *t = &b->places[n]->at;

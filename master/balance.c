@@ -35,7 +35,7 @@
 struct host {
 	double weight;
 	unsigned special; /* root and METADATA tablets */
-	unsigned moves;   /* those under way, and new ones */
+	unsigned moves;   /* moves under way, and new moves */
 };
 struct part {
 	double weight;
@@ -227,7 +227,7 @@ static bool is_young(const struct plan *p, unsigned tablet)
 	return p->s->now_us - p->s->tablets[tablet].since_us < BALANCE_JOIN_US;
 }
 
-/* Returns true if the tablet is in a pair that is to be together. */
+/* Returns true if the tablet is in a pair that should be on one server. */
 static bool is_bound(const struct plan *p, unsigned tablet)
 {
 	const unsigned pair = p->parts[tablet].pair;
@@ -285,8 +285,8 @@ static unsigned best_load(const struct plan *p, unsigned from, unsigned to)
 }
 
 /*
- * The lightest target, and the heaviest of the hosts that have a tablet for it.  A
- * heavier target would not do if the lightest does not.
+ * The lightest target, and the heaviest of the hosts that have a tablet for it.  If the
+ * lightest target does not help, no heavier one does.
  */
 static int level(struct plan *p)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which server should serve which tablet: pure functions of a state that the
- * master has collected.  They do no I/O, read no clock, and return the same
- * answer for the same state.
+ * Decides which server should serve which tablet, by pure functions of a state
+ * that the master has collected.  They do no I/O, read no clock, and return the
+ * same answer for the same state.
  *
  * Errors: -ENOMEM only.
  */
@@ -11,10 +11,10 @@
 
 #include "engine/base/bytes.h"
 
-#define BALANCE_CALM_US UINT64_C(60000000) /* after a failure nothing moves for so long */
+#define BALANCE_CALM_US UINT64_C(60000000) /* after a failure no tablet moves for this time */
 #define BALANCE_SETTLE_US                                                                                                          \
-	UINT64_C(30000000) /* a server gets moved tablets, and a tablet is moved for its load, when it is so old */
-/* A server merges small neighbours when it has had both for so long (engine/server/tablets/retire.c).  Younger ones are not brought together. */
+	UINT64_C(30000000) /* the age at which a server gets moved tablets, and at which a tablet is moved for its load */
+/* A server merges small neighbours when it has had both for this time (engine/server/tablets/retire.c).  Younger neighbours are not brought together. */
 #define BALANCE_JOIN_US UINT64_C(3600000000)
 enum { BALANCE_MOVES = 2 }; /* the most moves from or to one server at a time */
 
@@ -27,7 +27,7 @@ struct balance_server {
 enum balance_kind { BALANCE_ROOT, BALANCE_METADATA, BALANCE_USER };
 struct balance_tablet {
 	enum balance_kind kind;
-	uint64_t server;               /* 0, or one that is not in servers: not assigned */
+	uint64_t server;               /* if it is 0, or is not in servers, the tablet is not assigned */
 	uint64_t since_us;             /* when it was loaded on that server, or made by a split */
 	uint64_t bytes, reads, writes; /* reads, writes: a second, averaged over some minutes */
 	bool moving;                   /* to `server` */
@@ -55,13 +55,13 @@ struct balance_move {
 	uint64_t to;
 	enum balance_reason reason;
 };
-/* *moves is the caller's, to be freed; NULL if there is none. */
+/* *The caller frees *moves, which is NULL if there are none. */
 int balance_moves(const struct balance_state *s, struct balance_move **moves, unsigned *count) TFS_MUST;
 
 /*
  * Sets to[i] to a server for each tablet i, which for an assigned tablet is its
- * own server.  Unassigned tablets are spread by load, over draining servers only
- * if there is no other.  0: there is no server.
+ * own server.  Unassigned tablets are spread by load, and get a draining server
+ * only if there is no other.  0: there is no server.
  */
 int balance_place(const struct balance_state *s, uint64_t *to) TFS_MUST;
 

@@ -57,7 +57,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* -EBUSY, with a reason, if a family that next leaves out has cells.  The caller blocks writes. */
+/* Returns -EBUSY, with a reason, if a family that `next` leaves out has cells.  The caller blocks writes. */
 static int dropped_families_are_empty(struct master *m, const struct tfs_schema *old, const struct tfs_schema *next, char **why)
 {
 	bool has;
@@ -253,7 +253,7 @@ void salt_watch(struct master *m, uint32_t table)
 
 /* ---- requests ---- */
 
-/* Returns true if the request, sent before, has changed the schema last: *a is the answer. */
+/* Returns true if this request was sent before and made the last change of the schema.  Then *a is the answer. */
 static bool is_repetition(const struct schema *now, const struct ms_request *q, struct ms_answer *a)
 {
 	const bool is = q->number && schema_changed(now) == q->number;

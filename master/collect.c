@@ -24,10 +24,10 @@
  *	7 Unlink the candidates that 4, 5 and 6 did not find, and remove the
  *	  directories of tables that have no row.
  * If METADATA cannot be read to its end, the round ends without a removal.  It also
- * ends if a server does not answer 2, 4 or 6: one that has a file servers/N in the
- * lock service, or has answered before.  If the server has died since, its last edit
- * may add a file to a row that was scanned.  A crash at any point leaves files that
- * the next full round finds.
+ * ends if a server does not answer step 2, 4 or 6, if this server has a file
+ * servers/N in the lock service or has answered before.  If the server has died
+ * since, its last edit may add a file to a row that was scanned.  A crash at any
+ * point leaves files that the next full round finds.
  *
  * A scan is not one instant.  It can miss a name that moves from a row that it
  * has not reached to one that it has passed: a split writes the lower row first.
@@ -38,12 +38,12 @@
  * names a dead server.  It removes only candidates that the round before it has left, and
  * leaves the rest to the next round.
  *
- * A file that is created after step 1 is no candidate.  One that existed then
+ * A file that is created after step 1 is no candidate.  A file that existed then
  * belongs to a server that was registered before, so either it is live and is asked,
  * or it is dead.  A dead server may still run, without a lease, and its last edit may
  * be under way.  That edit succeeds only while the row names the server.  So as long
- * as a row names a dead server, no output and no log of that server is removed.
- * In an embedded store (`sole`) the earlier servers have ended for certain.
+ * as a row names a dead server, no output and no log of that server is removed. In an
+ * embedded store (`sole`) the earlier servers have ended for certain.
  *
  * Step 3 syncs because a change of METADATA that failed may be in a log that still
  * refuses writes, and a start would replay it.  A reported file needs no sync: the
@@ -52,7 +52,8 @@
  * If a file of a dead incarnation is missing although METADATA names it, METADATA
  * may be old, because the end of its log was lost.  The newer data may then be in
  * files that METADATA does not name, and `tabletctl repair` can add them.  So listed
- * files are not removed.  Reported files were: METADATA names the files that replaced them.
+ * files are not removed.  Reported files are removed, because METADATA names the
+ * files that replaced them.
  *
  * No file is removed that has no name of an SSTable, or an incarnation later than the latest:
  * the latest may be an old copy.
@@ -82,7 +83,7 @@
 #define FINISH_US UINT64_C(5000000)   /* the longest that a clean end waits for its round */
 enum { PACE = 20 };
 
-/* A candidate: an SSTable, or (table 0) a server's log (number 0) or reserve.  LISTED: by step 1 only.  LEFT: the previous round left it. */
+/* A candidate: an SSTable, or (table 0) a server's log (number 0) or reserve.  LISTED: only step 1 has found it.  LEFT: the previous round left it. */
 enum { REFERRED = 1, LISTED = 2, LEFT = 4 };
 enum { RESERVE = 1 };
 struct candidate {
@@ -109,15 +110,15 @@ struct round {
 	struct table_dir *dirs;
 	uint64_t latest;
 	/*
-	 * Incarnations: servers that must answer, servers that have answered the
-	 * present question, and dead servers that a row names.
+	 * Incarnations of the servers that must answer, of the servers that have answered the
+	 * present question, and of dead servers that a row names.
 	 */
 	struct numbers live, asked, dead_owners;
 	bool full, look_for_missing;
-	bool scanned; /* METADATA, to its end */
+	bool scanned; /* METADATA was scanned to its end */
 	bool missing; /* a file of METADATA does not exist */
 	uint64_t until_us;
-	uint32_t table; /* being listed */
+	uint32_t table; /* the table whose directory is being listed */
 	/* Steps 4 and 6. */
 	struct ts_file *names;
 	struct candidate **named;
@@ -296,7 +297,7 @@ static int list_dir(struct round *r, const char *name, int (*fn)(void *arg, cons
 
 /* ---- steps 2, 4, 6: questions to the servers ---- */
 
-/* A report of step 6 is for the next round. */
+/* A report in step 6 is kept for the next round. */
 static int report_take(struct round *r, const struct ts_file *f)
 {
 	const struct file_name name = {f->table, f->incarnation, f->number};
@@ -349,7 +350,7 @@ static int ask_for_use(void *arg, uint64_t incarnation, struct tablet_service *s
 	return err;
 }
 
-/* Asks each server.  -EAGAIN: one that must answer was not reached. */
+/* Asks each server.  -EAGAIN: a server that must answer was not reached. */
 static int ask_servers(struct round *r, tablet_server_fn *fn)
 {
 	const struct tablet_servers *s = &r->m->o.servers;

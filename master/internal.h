@@ -23,7 +23,7 @@ struct reach {
 	struct reach_server *servers; /* the servers of the last round; used by the task */
 	unsigned count;
 	struct reach_note {
-		uint64_t incarnation, seen_us; /* monotonic: since when this master has known the note removed/N */
+		uint64_t incarnation, seen_us; /* monotonic time at which this master first saw the note removed/N */
 	} * noted;                             /* guarded by the master's lock */
 	unsigned noted_count;
 };
@@ -37,8 +37,8 @@ struct master {
 	struct clock *clock;            /* o.clock */
 	struct mutex lock;              /* RANK_MASTER: one request at a time; guards the next members */
 	struct cond passed;             /* no pass is due any more */
-	_Atomic unsigned passes_due;    /* threads that wait for the lock for a pass */
-	_Atomic bool in_doubt;          /* a change of the lock service by this request may have taken place */
+	_Atomic unsigned passes_due;    /* how many threads wait for the lock to make a pass */
+	_Atomic bool in_doubt;          /* this request may have changed the lock service */
 	struct task_pool *pool;         /* created for the first task */
 	bool ending;                    /* no task is queued any more */
 	struct task salt_check, age_check;
@@ -47,7 +47,7 @@ struct master {
 	unsigned pending_count;
 	uint32_t *blocked; /* tables whose writes a server may still block: a pass unblocks them */
 	unsigned blocked_count;
-	struct answered answered[ANSWERED_MOST]; /* the latest ones */
+	struct answered answered[ANSWERED_MOST]; /* the latest answered requests */
 	unsigned answered_count;                 /* how many requests were answered in all */
 	struct collector collector;
 	struct reach reach;
@@ -55,7 +55,7 @@ struct master {
 
 /* ---- reach.c ---- */
 
-/* A cluster's master begins to remove servers that cannot be reached: before its start, which such a server may keep from succeeding. */
+/* Called by a cluster's master.  Begins to remove servers that cannot be reached. It begins before the master's start, because such a server may make the start fail. */
 int reach_begin(struct master *m) TFS_MUST;
 /*
  * Returns true if a server whose file servers/N does not exist may still have a lease, because a master has removed the
@@ -84,15 +84,14 @@ void table_file_name(char *file, const char *name);
 /* -EBUSY, with a reason, if the table has snapshots: then it must not lose its rows as a whole. */
 int master_has_snapshots(struct master *m, const struct tfs_schema *p, char **why) TFS_MUST;
 /*
- * Replaces the table's file if its version is still `version`.  If s names
- * other tablets than old, makes the note that old's are dropped in the same
- * multi-operation.
+ * Replaces the table's file if its version is still `version`.  If s names other tablets than
+ * `old`, the same multi-operation makes the note that the tablets of `old` are dropped.
  */
 int master_schema_write(struct master *m, const struct tfs_schema *old, const struct schema *s, uint64_t version) TFS_MUST;
 
 /*
- * Looks if there is such a file of a schema, which a request would make: 0 if there is none; 1 if this request, sent before, has
- * made it: *a is the answer; -EEXIST.
+ * Looks whether a file of a schema exists that a request would make.  Returns 0 if not, 1 if
+ * this request was sent before and has made it, so that *a is the answer, else -EEXIST.
  */
 int master_is_repetition(struct master *m, const char *file, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 
@@ -117,9 +116,8 @@ int master_has_one_tablet(struct master *m, uint32_t table, bool *one) TFS_MUST;
 /* The note dropped/ID, for the multi-operation that drops a table's tablets.  name has DROP_NOTE_MAX bytes. */
 struct lock_op drop_note(uint32_t table, char *name);
 /*
- * *has is set if the table holds a cell of this family (0: of any).  A table
- * without families holds none; its files are not read, so it can be dropped
- * if they are damaged.
+ * **has is set if the table holds a cell of this family (0: of any family).  A table without
+ * families holds no cell.  Its files are not read, so it can be dropped if they are damaged.
  */
 int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool *has) TFS_MUST;
 
@@ -134,7 +132,7 @@ void master_unlock_after_pass(struct master *m);
 void master_end_tasks(struct master *m);
 
 /* ---- drop.c ---- */
-/* After the note dropped/ID was made: deletes the METADATA rows, then the note.  After an error a later pass does. */
+/* Called after the note dropped/ID was made.  Deletes the METADATA rows, then the note.  After an error a later pass does this. */
 void master_tablets_delete(struct master *m, uint32_t table);
 
 /* ---- change.c; the caller has the master's lock ---- */
@@ -147,7 +145,7 @@ void salt_watch(struct master *m, uint32_t table);
 /* ---- expiry.c; the caller has the master's lock ---- */
 /* Drops the snapshot with this schema, if its file still has this version. */
 int snapshot_drop_one(struct master *m, const struct tfs_schema *p, uint64_t version) TFS_MUST;
-/* A table has a snapshot_maxage, or a snapshot was made: the master checks soon, and then from time to time, which ones are too old. */
+/* Called when a table has a snapshot_maxage, or when a snapshot was made.  The master then checks soon, and later from time to time, which snapshots are too old. */
 void snapshots_watch(struct master *m, const struct tfs_schema *p);
 
 /* ---- requests: change.c, tables.c, snapshots.c ---- */

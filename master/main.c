@@ -2,9 +2,10 @@
 /*
  * tabletfs-master zk://HOST:PORT[,HOST:PORT]/CLUSTER DIR -o listen=ADDR:PORT,keys=FILE
  *
- * A master of a cluster, or one that waits until the leading master ends (engine/lead.c).  It runs
- * in the foreground, as service managers want it.  SIGTERM and SIGINT end it.  SIGHUP reads the settings again, if a
- * service manager waits for its messages; else it ends it, as when a terminal closes.
+ * A master of a cluster, which may have to wait until the leading master ends (engine/lead.c).  It
+ * runs in the foreground, as service managers want it.  SIGTERM and SIGINT end it.  SIGHUP reads
+ * the settings again, if a service manager waits for its messages; otherwise SIGHUP ends the
+ * process, as when a terminal closes.
  *
  * The watchdog: four times in the manager's period the main thread asks the own listener.
  */
@@ -100,7 +101,7 @@ static int take_options(struct tfs_options *o, char *const *words, unsigned coun
 	return err;
 }
 
-/* ---- what it serves ---- */
+/* ---- its HTTP documents ---- */
 
 static int render_metrics(void *arg, bool named, struct buf *out)
 {

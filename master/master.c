@@ -2,10 +2,10 @@
 /*
  * The master service: finds the function for a request.
  *
- * A client that gets no answer sends its request again.  A copy that is late may arrive after
- * the client has made the next change: a table that was dropped would be there again.
- * So the master keeps the answers to the latest requests, by their numbers.  A
- * copy at another master finds the number in the schema, or fails at the master's term.
+ * A client that gets no answer sends its request again.  A late copy may arrive after
+ * the client's next change, and could for example make a dropped table again. So the
+ * master keeps the answers to the latest requests, by their numbers.  A copy at another
+ * master finds the number in the schema, or fails at the master's term.
  */
 #include "master/master.h"
 #include "engine/base/msg.h"

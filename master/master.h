@@ -32,20 +32,20 @@ struct master_options {
 	struct tablet_service *tablets; /* a router, the service of all tables and METADATA; brief in a cluster */
 	struct tablet_servers servers;
 	struct clock *clock;
-	const struct lock_term *term; /* of this master, which has been elected; NULL: an embedded store */
+	const struct lock_term *term; /* the term of this master, which has been elected; NULL: an embedded store */
 	uint64_t session_us;          /* the timeout of the servers' sessions in a cluster */
 	bool sole;                    /* an embedded store: its only server holds the lock of the data directory */
 	bool no_background;           /* no periodic work, except by master_tick */
 };
 int master_new(const struct master_options *o, struct master **out) TFS_MUST;
 /*
- * Finishes what an earlier master began, and has all tablets served.  Call it
- * once, before the store serves requests.  An error sets *why to one line; the
- * caller frees it.
+ * Finishes the changes that an earlier master began, and assigns all tablets.
+ * Call it once, before the store serves requests.  An error sets *why to one
+ * line; the caller frees it.
  */
 int master_start(struct master *m, char **why) TFS_MUST;
 /*
- * Has the tablets served that no live server serves.  A cluster's master calls it once a
+ * Assigns the tablets that no live server serves.  A cluster's master calls it once a
  * second.  It reads METADATA only if a server has appeared or ended, if the last call
  * left a tablet unserved, and once a minute.  -SESSION_ENDED: the term of this master
  * has ended.
@@ -60,7 +60,8 @@ int master_tick(struct master *m) TFS_MUST;
 int master_move(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t to) TFS_MUST;
 /*
  * Makes the moves that even out the servers' load now, and empties draining servers.  *moved: tablets moved.
- * None if a tablet of METADATA is not served: UNLOAD could not change the rows in it.
+ * Makes no moves if a tablet of METADATA is not served, because UNLOAD could not change the rows in
+ * it.
  */
 int master_balance(struct master *m, unsigned *moved) TFS_MUST;
 /* If drain is set, the server gets no more tablets, and master_balance moves its tablets away. */
@@ -72,7 +73,7 @@ int master_collect_begin(struct master *m) TFS_MUST;
 /* The functions of struct server_collector; arg: the master. */
 void master_collect_soon(void *arg, bool at_once);
 void master_collect_now(void *arg);
-/* Runs a round; full: it lists the directories.  After an error it has removed nothing, or not all. */
+/* Runs a round; full: it lists the directories.  After an error it may have removed some of the files. */
 int master_collect(struct master *m, bool full) TFS_MUST;
 /* At a clean end: runs the last rounds, for some seconds at most. */
 void master_finish(struct master *m);

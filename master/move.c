@@ -44,7 +44,9 @@ static int row_is_served(struct master *m, const struct ts_assigned *t)
 
 static int unload(struct master *m, struct live_server *s, const struct ts_assigned *t)
 {
-	enum { TRIES = 3 }; /* for another split, merge or UNLOAD on the server: it waits a second for its end */
+	enum {
+		TRIES = 3
+	}; /* UNLOAD is tried again while a split, merge or UNLOAD is under way on the server, which waits a second for its end */
 	struct ts_request q = {
 		.method = TS_UNLOAD, .tablets = t, .tablet_count = 1, .term = master_term(m), .time_left_us = UNLOAD_US};
 	int one = -EAGAIN, err = 0;
@@ -137,7 +139,7 @@ int master_move(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t
 
 /* ---- balance ---- */
 
-/* Since when this master knows the server. */
+/* Returns the time since which this master knows the server. */
 static uint64_t server_since(struct master *m, uint64_t incarnation)
 {
 	const uint64_t now = monotonic_us();
@@ -187,7 +189,7 @@ static int by_place(const void *a, const void *b)
 	return pass_compare(((const struct listed *)a)->t, ((const struct listed *)b)->t);
 }
 
-/* Reads it, after the pass has the servers.  The caller frees it with the pass, also after an error. */
+/* Reads the state, after the pass has the servers.  The caller frees it with the pass, also after an error. */
 static int placement_read(struct pass *p, struct placement *x)
 {
 	unsigned n = 0;

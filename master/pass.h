@@ -10,7 +10,7 @@ enum level { LEVEL_ROOT, LEVEL_META, LEVEL_USER };
 
 /* A tablet, as its row describes it. */
 struct place {
-	struct ts_assigned at; /* begin and end are those below */
+	struct ts_assigned at; /* its begin and end borrow from the members below */
 	struct buf begin, end;
 	uint64_t bytes;
 	uint64_t to; /* the server that gets LOAD, or 0 */
@@ -21,7 +21,7 @@ struct place {
 struct live_server {
 	uint64_t incarnation;
 	struct tablet_service *service;
-	struct ts_answer list; /* of LIST */
+	struct ts_answer list; /* the answer to LIST */
 	bool draining;
 };
 
@@ -41,18 +41,18 @@ struct pass {
 	uint32_t live_count;
 	uint64_t buried;   /* BURY was about all servers up to this incarnation */
 	unsigned left_out; /* servers that did not answer BURY */
-	uint32_t next_id;  /* of tables, before BURY */
+	uint32_t next_id;  /* the next table id, read before BURY */
 	bool quiet;        /* no late request can make rows of tables below next_id */
 	uint64_t sum;      /* a hash of the servers that were found */
 	bool one_table;
-	struct dead_server *dead; /* that a row of this pass named */
+	struct dead_server *dead; /* the dead servers that rows of this pass named */
 	unsigned dead_count;
 	struct place *v;
 	unsigned count;
 	struct place *metadata; /* METADATA's tablets, after their level */
 	unsigned metadata_count;
 	bool partial;    /* rows of users' tablets were not read */
-	bool unsure;     /* some are before the next row, so the begin of its tablet is unknown */
+	bool unsure;     /* rows before the next row were not read, so the begin of its tablet is unknown */
 	int unread;      /* the first error of a tablet of METADATA, other than damage */
 	uint32_t *notes; /* tables with a note dropped/ID */
 	unsigned note_count;
@@ -79,7 +79,7 @@ bool pass_is_strict(const struct pass *p);
 int pass_add(struct pass *p, const struct meta_tablet *row) TFS_MUST;
 /* Checks that a row names only incarnations that were given out; in an embedded store, only earlier incarnations. */
 int pass_check_past(struct pass *p, const struct meta_tablet *row) TFS_MUST;
-/* A tablet of METADATA cannot be read, or has no server: err.  Returns 0 if the pass continues without its rows, else err. */
+/* Called with the error err if a tablet of METADATA cannot be read, or has no server.  Returns 0 if the pass continues without its rows, else err. */
 int pass_unread(struct pass *p, int err) TFS_MUST;
 /* Adds METADATA's tablets. */
 int pass_read_metadata(struct pass *p) TFS_MUST;

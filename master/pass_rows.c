@@ -143,7 +143,7 @@ static bool is_known(const struct start *s, uint32_t table)
 	return lo < s->table_count && s->tables[lo].id == table;
 }
 
-/* The first tablet of a table begins at the table's first row, others where the previous one ends. */
+/* The first tablet of a table begins at the table's first row, any other tablet where the previous one ends. */
 static int begin_table(struct pass *p, uint32_t table)
 {
 	int err;

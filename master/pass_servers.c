@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The servers of a pass (assign.c): which live, what they serve, and the burial of dead ones. */
+/* The servers of a pass (assign.c): finds the live servers and the tablets that they serve, and buries dead servers. */
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
 #include "engine/base/units.h"
@@ -78,8 +78,8 @@ static int registered_add(void *arg, const char *name)
 }
 
 /*
- * Tells the servers which ones live.  A server that does not answer is left out of
- * the pass, because it may carry out late requests of dead ones.
+ * Sends the list of live servers to all servers.  A server that does not answer is left out of
+ * the pass, because it may carry out late requests of dead servers.
  */
 static int servers_bury(struct pass *p)
 {

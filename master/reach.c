@@ -13,11 +13,12 @@
  * each master takes the server for dead only one session timeout after it has first seen
  * the note.  The collector removes the note with the server's log.
  *
- * The half is counted of all other servers.  Only those that the master reaches are asked.
- * A lone server is never removed, because no other process could serve its tablets.
+ * At least half means half of all other servers, but the master asks only the
+ * servers that it reaches. A lone server is never removed, because no other process
+ * could serve its tablets.
  *
- * Rejected: a time since which the server is not reached.  After the lock service or the
- * master has paused, one failure would end such a time.  A round counts once, however long it lasts.
+ * Rejected: a time limit in the place of rounds.  After a pause of the lock service or the
+ * master, one failure would exceed it.  A round counts once, however long it lasts.
  */
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
@@ -31,7 +32,7 @@
 #define PERIOD_US 10000000u
 #define ROUNDS 4u /* the first and the last begin 30 s apart, or more */
 #define ASK_US UINT64_C(1000000)
-#define OTHERS_US UINT64_C(8000000) /* in which another server tries to connect to it */
+#define OTHERS_US UINT64_C(8000000) /* how long another server tries to connect to it */
 
 struct reach_server {
 	uint64_t incarnation;

@@ -5,8 +5,8 @@
  * A snapshot is a table that nothing changes.  It exists if the lock service
  * has a file snapshots/TABLE.NAME with its schema: the schema of its table at
  * that time, with an id of its own.  Its tablets in METADATA share the SSTables
- * of its table's.  A clone is a table that begins with the SSTables of another
- * table or of a snapshot.  Creating either:
+ * of its table's tablets.  A clone is a table that begins with the SSTables of
+ * another table or of a snapshot.  Creating either:
  *	1 take a table id
  *	2 write the note dropped/ID
  *	3 the servers write the METADATA rows (server/copy.c)

@@ -51,7 +51,7 @@ static int start_snapshot(void *arg, uint32_t table, const char *name)
 	if (err == -EBADMSG)
 		s->refused++;
 	if (err)
-		return err == -EBADMSG || err == -ENOENT ? 0 : err; /* as of a table */
+		return err == -EBADMSG || err == -ENOENT ? 0 : err; /* the same as for a table */
 	if (schema_public(schema)->table_id >= s->next_id) {
 		err = -EBADMSG;
 		why_set(s->why, "lock/ids: the next table id is %u, but snapshot %s of table id %u has id %u", s->next_id, name,

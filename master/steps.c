@@ -74,7 +74,7 @@ static int unblock(struct master *m, uint32_t table)
 
 void master_unblock_writes(struct master *m, uint32_t table)
 {
-	/* A drop whose outcome is unknown may take place later.  No write may be acknowledged between its check and that. */
+	/* A drop whose outcome is unknown may take place later.  No write may be acknowledged between the drop's check and that moment. */
 	int err = m->in_doubt ? lock_sync(m->locks) : 0;
 
 	if (!err)

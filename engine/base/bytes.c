@@ -280,7 +280,7 @@ uint32_t crc32c(uint32_t crc, const void *p, size_t n)
 {
 	const uint8_t *q = p;
 
-	/* isa-l's routine is the bare polynomial division: inversions are ours, and its length is an int. */
+	/* isa-l's routine does the polynomial division only, so this function inverts the CRC. The routine's length is an int. */
 	crc = ~crc;
 	while (n) {
 		size_t step = n < CRC_STEP_BYTES ? n : CRC_STEP_BYTES;

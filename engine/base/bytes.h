@@ -163,7 +163,7 @@ void text_hide_controls(char *text);
 bool utf8_valid(struct tfs_bytes s);
 /* The number of bytes, 0 to 3, at the end of s that more bytes may complete to a character. */
 size_t utf8_unfinished(struct tfs_bytes s);
-/* CRC-32C (Castagnoli), as in iSCSI; crc32c(0, p, n) starts, chaining continues. */
+/* CRC-32C (Castagnoli), as in iSCSI. crc is 0 for the first bytes, and the result so far for the next ones. */
 uint32_t crc32c(uint32_t crc, const void *p, size_t n);
 /*
  * Seeded 64-bit hash (XXH3), for Bloom filters and fingerprints.  Users can choose keys

@@ -25,7 +25,7 @@ struct clock {
 	int64_t mark_us, gap_us, limit_us;
 	int64_t now_us, boot_us;      /* at the last reading */
 	int64_t steady_us;            /* boot_us at the last jump or the first reading */
-	int64_t unique_us, commit_us; /* the last of each */
+	int64_t unique_us, commit_us; /* the last results of clock_unique and clock_commit */
 	bool was_read, trusted;
 	clock_source *source;
 	void *arg;

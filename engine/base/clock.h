@@ -34,7 +34,7 @@ int64_t clock_unique(struct clock *c);
 /* For commit times: rises strictly as long as the store is open. */
 int64_t clock_commit(struct clock *c);
 
-/* Sets the mark to the persisted one.  Without this call the mark is the first time read.  gap_us 0: the default. */
+/* Sets the mark to the stored mark.  Without this call the mark is the first time read.  gap_us 0: the default. */
 void clock_set_mark(struct clock *c, int64_t mark_us, int64_t gap_us);
 /*
  * The time is at most limit_us, by the clock of the cluster.  clock_collect

@@ -17,13 +17,13 @@
 
 #define COPIES_APART 4096u
 
-/* The offset of the second of two copies of n bytes.  Plus n, it is the size of the file. */
+/* Returns the offset of the second of two copies of n bytes each.  The file ends n bytes after it. */
 static inline size_t copies_apart(size_t n)
 {
 	return (n + COPIES_APART - 1) / COPIES_APART * COPIES_APART;
 }
 
-/* out from `from` on is the first copy; appends the zeros and the second one.  On failure the caller truncates out. */
+/* The first copy is in out, from the offset `from` on.  Appends the zeros and the second copy.  On failure the caller truncates out. */
 int copies_add(struct buf *out, size_t from) TFS_MUST;
 /* Returns the length of the undamaged copy that s begins with, 0 if there is none. */
 typedef size_t copy_length_fn(struct tfs_bytes s);

@@ -55,7 +55,7 @@ bool counter_prefix(struct tfs_bytes text)
 	return true;
 }
 
-/* Returns true if text, which is no number, is the beginning of one: blanks and a sign. */
+/* Returns true if text is blanks and a sign, which may be the beginning of a number. */
 static bool number_follows(struct tfs_bytes text)
 {
 	for (size_t i = 0; i < text.n; i++)

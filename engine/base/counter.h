@@ -18,8 +18,8 @@ int counter_parse(struct tfs_bytes text, int64_t *value) TFS_MUST;
 bool counter_prefix(struct tfs_bytes text);
 
 /*
- * A change of a counter: a number, or lines +=N and -=N, whose sum is added.
- * Lines may follow a number that is set.
+ * A change of a counter.  Its text is a number, which sets the counter, or lines +=N and -=N,
+ * whose sum is added, or a number and then lines.
  */
 struct counter_change {
 	bool sets;

@@ -379,7 +379,7 @@ int file_replace_at(const char *path, struct tfs_bytes contents, const char *pla
 	if (!err)
 		err = file_rename(tmp, path);
 	if (err && tmp)
-		(void)!file_unlink(tmp); /* else the next file_replace removes it */
+		(void)!file_unlink(tmp); /* if this fails, the next file_replace removes it */
 	if (!err)
 		err = file_sync_dir_at(dir, place);
 	free(tmp);

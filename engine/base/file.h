@@ -6,9 +6,9 @@
  * Errors: -errno of the system call.  A short write is completed or fails; a read
  * at the end of the file returns fewer bytes.  EINTR is retried.  An error that
  * says that the storage cannot be reached (ESTALE, ENOTCONN and others of network
- * file systems) is -EIO, because those numbers mean something else to the callers'
- * callers.  Before that, a file opened for reading is opened once more by its
- * path, and the call is repeated.  Calls on paths that change nothing are
+ * file systems) is -EIO, because outside of this layer those numbers mean
+ * something else.  Before that, a file opened for reading is opened once more by
+ * its path, and the call is repeated.  Calls on paths that change nothing are
  * repeated, too.  Calls that change something are not repeated, because their
  * outcome is unknown.  Messages name the path; the callers log.
  *

@@ -21,7 +21,7 @@ struct iter_ops {
 	void (*next)(struct iter *it);                          /* only when valid */
 	void (*free)(struct iter *it);
 	void (*seek_before)(struct iter *it, struct tfs_bytes target); /* iter_seek_before; NULL: not supported */
-	/* iter_load of a value that is not at hand, n > 0; NULL: each value is at hand */
+	/* does iter_load for a value that is not at hand; n > 0.  NULL if each value is at hand */
 	int (*load)(struct iter *it, uint64_t offset, size_t n, struct tfs_bytes *out);
 };
 struct iter {
@@ -32,7 +32,9 @@ struct iter {
 	bool valid;
 	int err;
 };
-enum { ITER_PIECE_BYTES = 64 << 10 }; /* iter_read loads no more at once: an SSTable cuts large values at multiples of it */
+enum {
+	ITER_PIECE_BYTES = 64 << 10
+}; /* the most bytes that iter_read loads at once; an SSTable cuts large values at multiples of this number */
 
 static inline void iter_seek(struct iter *it, struct tfs_bytes target)
 {
@@ -42,7 +44,7 @@ static inline void iter_next(struct iter *it)
 {
 	it->ops->next(it);
 }
-/* To the last key < target; target.p NULL: to the last key.  The value is not set.  Before iter_next the caller must seek. */
+/* Moves to the last key < target, or to the last key if target.p is NULL. The value is not set.  Before iter_next the caller must seek. */
 static inline void iter_seek_before(struct iter *it, struct tfs_bytes target)
 {
 	it->ops->seek_before(it, target);
@@ -65,7 +67,7 @@ static inline int iter_load(struct iter *it, uint64_t offset, size_t n, struct t
 	*out = tfs_bytes_of(n ? it->value + offset : NULL, n);
 	return 0;
 }
-/* All of the value. */
+/* Loads the whole value. */
 static inline int iter_value(struct iter *it, struct tfs_bytes *out)
 {
 	return iter_load(it, 0, (size_t)it->size, out);

@@ -61,7 +61,7 @@ static struct {
 	struct mutex lock; /* guards all below */
 	struct written {
 		uint64_t hash, until_us; /* until_us 0: unused */
-		unsigned left_out;       /* lines of this text since */
+		unsigned left_out;       /* lines of this text that were left out since then */
 	} texts[MSG_TEXTS];
 	unsigned others; /* lines for whose texts there was no place */
 } written = {.lock = MUTEX_INITIALIZER(RANK_MSG)};

@@ -18,7 +18,7 @@
 #include "engine/base/bytes.h"
 
 #define MSG_REPEAT_US UINT64_C(600000000)
-enum { MSG_TEXTS = 1024 }; /* more texts in this time are left out, too */
+enum { MSG_TEXTS = 1024 }; /* the most texts that are written in this time; lines of further texts are left out */
 
 enum msg_level { MSG_ERROR, MSG_WARNING, MSG_NOTICE, MSG_INFO, MSG_DEBUG };
 

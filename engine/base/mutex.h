@@ -22,9 +22,9 @@
 	X(FS_SCHEMA)     /* one change of a schema, and the kernel's copies that it makes invalid */                               \
 	X(FS_TREE)       /* node table, scratch tree, directory streams */                                                         \
 	X(FS_NOTIFY)     /* the notifier's queue */                                                                                \
-	X(BULK)          /* whose turn it is in a reader of tar; a leaf */                                                         \
+	X(BULK)          /* the turns of the two threads of a reader of tar; a leaf */                                             \
 	X(DISPATCH)      /* a queue of requests of other processes; a leaf */                                                      \
-	X(TELLERS)       /* what a client of a cluster is told of changes, one call at a time */                                   \
+	X(TELLERS)       /* reports of changes to a client of a cluster, one at a time */                                          \
 	/* client */                                                                                                               \
 	X(CLIENT) /* table handles; a batch */                                                                                     \
 	/* master */                                                                                                               \
@@ -48,7 +48,7 @@
 	X(TABLE_CACHE) /* open SSTables */                                                                                         \
 	X(SSTABLE)     /* one SSTable's opening; a shard of the cache of blocks and cells */                                       \
 	X(FILES)       /* lists of files: SSTables for the collector, schemas that have changed */                                 \
-	X(WIRE)        /* connections of a listener; a channel's waiting calls; changes that mounts are told of */                 \
+	X(WIRE)        /* connections of a listener; a channel's waiting calls; changes that are reported to mounts */             \
 	X(CONN)        /* the frames that one connection sends */                                                                  \
 	X(EVENTS)      /* calls for the thread of the connections */                                                               \
 	X(TIMERS)      /* the list of worker pools */                                                                              \
@@ -82,7 +82,7 @@ void mutex_fini(struct mutex *m);
 void mutex_lock(struct mutex *m);
 /* Returns false if another thread holds m. */
 bool mutex_trylock(struct mutex *m);
-/* Waits for that time at most.  Returns false if another thread holds m all the time. */
+/* Waits at most timeout_us.  Returns false if another thread holds m all that time. */
 bool mutex_lock_us(struct mutex *m, uint64_t timeout_us);
 void mutex_unlock(struct mutex *m);
 /* Debug builds abort unless the calling thread holds m. */

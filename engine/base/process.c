@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A count that the child increments is cheaper than getpid(2) at each call, and a later
+/* Counts forks.  A count that the child increments is cheaper than getpid(2) at each call, and a later
  * process with the same number is not mistaken for a parent.
  */
 #include "engine/base/process.h"

@@ -3,7 +3,7 @@
  * The members of tfs_scan_spec, the clauses of TABLE/.scan, and the streams below them,
  * each as one list.  Every part that copies, encodes, parses, prints or checks scans reads
  * these lists.  A member or clause that is in its list needs only the code that applies it (engine/cell for filters and
- * counts, engine/tablet for bounds), and some clauses code that stores their values.
+ * counts, engine/tablet for bounds), and for some clauses the code that stores their values.
  */
 #ifndef TFS_BASE_SCAN_H
 #define TFS_BASE_SCAN_H
@@ -12,8 +12,8 @@
 
 /* The stage of a scan at which a member has its effect, in the order of the stages. */
 enum scan_stage {
-	SCAN_RESULT = 1,   /* what is returned, and how */
-	SCAN_BOUND = 2,    /* of rows and qualifiers */
+	SCAN_RESULT = 1,   /* the kind of the results, and their form */
+	SCAN_BOUND = 2,    /* bounds of rows and qualifiers */
 	SCAN_ORDER = 4,    /* the order, and the place in it at which the scan begins */
 	SCAN_KEY = 8,      /* filters of rows and columns by their keys */
 	SCAN_VERSION = 16, /* versions of a column, by their timestamps and their number */
@@ -72,16 +72,16 @@ int scan_own_bytes(struct tfs_scan_spec *s, struct arena *arena) TFS_MUST;
 
 /* The type of a clause's value. */
 enum clause_type {
-	CLAUSE_TYPE_PREFIX, /* bytes that bound rows or qualifiers, as the next three types */
+	CLAUSE_TYPE_PREFIX, /* bytes that bound rows or qualifiers, as those of the next three types do */
 	CLAUSE_TYPE_FROM,
 	CLAUSE_TYPE_TO,
 	CLAUSE_TYPE_AFTER,
 	CLAUSE_TYPE_BYTES, /* bytes that become the member */
 	CLAUSE_TYPE_REGEX, /* bytes that the store checks, as a pattern or an expression of Lua */
-	CLAUSE_TYPE_COUNT, /* a number, at least 1; a text, as the types below are */
+	CLAUSE_TYPE_COUNT, /* a number, at least 1.  From here on the values are text */
 	CLAUSE_TYPE_TIME,
 	CLAUSE_TYPE_FLAG, /* yes or no */
-	CLAUSE_TYPE_NAMES /* of families; the store checks that they exist */
+	CLAUSE_TYPE_NAMES /* names of families; the store checks that they exist */
 };
 
 /*

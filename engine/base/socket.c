@@ -22,7 +22,7 @@
 #define CONNECT_S 10
 #define PIECES_MAX 4u
 #define NOT_SENT_BYTES                                                                                                             \
-	(128 << 10)              /* a socket of TCP takes more below this, so that frames wait where they take turns (rpc/conn.c) */
+	(128 << 10) /* TCP takes more bytes only while fewer are unsent, so that frames wait where they take turns (rpc/conn.c) */
 #define UNACKNOWLEDGED_MS 10000u /* TCP gives a connection up after this */
 
 static int dir_open(const char *dir)
@@ -128,7 +128,7 @@ int socket_accept(int listener, int *fd)
 	return 0;
 }
 
-/* Waits while the listener has as many connections to accept as it allows. */
+/* Connects.  Waits while the listener's queue of connections is full. */
 static int connect_patiently(int fd, const struct sockaddr_un *a)
 {
 	const struct timeval most = {.tv_sec = CONNECT_S};
@@ -241,7 +241,7 @@ int socket_get_peer(int fd, struct socket_peer *out)
 	*out = (struct socket_peer){.uid = cred.uid, .gid = cred.gid, .pid = cred.pid};
 	n = 0;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &n) == 0 || errno != ERANGE)
-		return 0; /* none, or the kernel cannot name those of a listener */
+		return 0; /* there are none, or the kernel cannot name the groups of a listener */
 	groups = malloc(n);
 	if (!groups)
 		return -ENOMEM;

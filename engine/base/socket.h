@@ -56,7 +56,7 @@ int socket_file_owner(const char *dir, const char *name, uid_t *uid) TFS_MUST;
 int64_t socket_send(int fd, const struct tfs_bytes *v, unsigned count) TFS_MUST;
 /* Returns the number of bytes received, 0 at the end, -EAGAIN: none now. */
 int64_t socket_receive(int fd, void *p, size_t n) TFS_MUST;
-/* Closes at once: what was not sent is dropped. */
+/* Closes at once, and drops the bytes that were not sent. */
 void socket_abort(int fd);
 
 #endif

@@ -37,7 +37,7 @@ static bool name_fits(struct tfs_bytes s)
 	return s.n && s.p[0] != '-';
 }
 
-/* An address in brackets, whose text begins at s, or a name.  Returns the length of it, 0: neither. */
+/* Returns the length of the name at s, or of the address at s, which is in brackets; 0 if there is neither. */
 static size_t host_length(const char *s)
 {
 	const char *end = *s == '[' ? strchr(s, ']') : NULL;
@@ -55,7 +55,7 @@ static char *copy_of(struct tfs_bytes s)
 	return strndup((const char *)s.p, s.n);
 }
 
-/* [USER@]HOST:DATADIR.  The user's name may contain @, as that of a domain. */
+/* [USER@]HOST:DATADIR.  USER may contain @, as in ann@domain@host. */
 static int parse_ssh(const char *text, struct store_source *out, char **why)
 {
 	const size_t before = strcspn(text, ":");
@@ -213,8 +213,8 @@ void store_source_fini(struct store_source *s)
 
 struct mount {
 	char *source;     /* as the mount table has it: octal escapes for blanks and backslashes */
-	unsigned user;    /* who mounted it */
-	bool whole, ours; /* its root is that of the file system; it is a tabletfs */
+	unsigned user;    /* the user who mounted it */
+	bool whole, ours; /* it shows the root of its file system; it is a tabletfs */
 };
 
 /* "ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG...] - TYPE SOURCE OPTIONS", proc(5). */

@@ -267,7 +267,7 @@ static void *worker_main(void *arg)
 		p->busy++;
 		if (nicer != p->nicer) {
 			nicer = p->nicer;
-			(void)!nice(nicer); /* on Linux of this thread only; a higher niceness is always permitted */
+			(void)!nice(nicer); /* on Linux this changes only this thread; a higher niceness is always permitted */
 		}
 		mutex_unlock(&p->lock);
 

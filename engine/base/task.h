@@ -33,11 +33,11 @@ TAILQ_HEAD(tasks, task);
 
 int task_pool_new(const char *name, unsigned threads, struct task_pool **out) TFS_MUST;
 /*
- * Makes workers take the most urgent queued task, of equals the first, instead
- * of the first.  A free worker calls fn for each queued task under the pool's
- * lock; fn is fast and takes no lock below RANK_CLOCK.  A task of urgency 0
- * does not run now; fn is called again when another task ends or is queued.
- * fn includes waited_us in its result, so that no task waits for ever.  Before the first task.
+ * Makes workers take the most urgent task of the queue; among equally urgent tasks, the first.
+ * A free worker calls fn for each queued task under the pool's lock; fn is fast and takes no
+ * lock below RANK_CLOCK.  A task of urgency 0 does not run now; fn is called again when
+ * another task ends or is queued. fn includes waited_us in its result, so that no task waits
+ * for ever.  Before the first task.
  */
 typedef uint64_t task_urgency_fn(const struct task *t, uint64_t waited_us);
 void task_pool_order(struct task_pool *p, task_urgency_fn *fn);

@@ -150,7 +150,7 @@ static bool parse_day(const char *text, int64_t now_us, int64_t *us)
 	return strcmp(text, "now") == 0;
 }
 
-/* at narrows until, which is before it in the list. */
+/* `at` narrows the bound that `until` has set, because `until` is earlier in the list. */
 static const char *parse_time(struct clauses *c, enum clause k, int64_t now_us, int64_t *member)
 {
 	const char *text = (const char *)c->value[k].p;

@@ -21,7 +21,7 @@ struct import {
 	struct import_counts counts;
 	struct buf row;                /* the row of the last cell */
 	char family[TFS_NAME_MAX + 1]; /* the family of the last record that was allowed, or "" */
-	bool counter;                  /* its type */
+	bool counter;                  /* set if `family` is a family of counters */
 	_Atomic int failed;            /* the first error of the batch */
 };
 

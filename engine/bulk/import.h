@@ -18,17 +18,17 @@ struct import_options {
 	struct tfs_table *table;
 	void *arg;
 	/*
-	 * May cells be stored in the family?  Called when the family is not the
-	 * family of the record before.  It may make the family.  -ENOENT if the
-	 * table has no such family.  Any error refuses the record.  NULL: every
-	 * family of the schema.
+	 * Returns 0 if cells may be stored in the family.  Called when the
+	 * family is not the family of the record before.  It may make the
+	 * family.  -ENOENT if the table has no such family.  Any error refuses
+	 * the record.  NULL: every family of the schema.
 	 */
 	int (*family)(void *arg, const char *name, const char **why);
 	/* Applies a schema.  An error refuses it.  NULL: it is refused. */
 	int (*schema)(void *arg, struct tfs_bytes text, int64_t mtime_us, const char **why);
-	/* A record is not stored.  err: 0 if it is not valid.  Returns 0 to continue, or -errno, which ends the import. */
+	/* Called for a record that is not stored. err is 0 if the record is not valid.  Returns 0 to continue, or -errno, which ends the import. */
 	int (*refused)(void *arg, uint64_t number, int err, const char *reason);
-	bool sync; /* what import_end has applied is on disk */
+	bool sync; /* import_end returns when the cells are on disk */
 };
 
 struct import_counts {
@@ -37,7 +37,7 @@ struct import_counts {
 
 struct import;
 int import_new(enum bulk_format format, const struct import_options *o, struct import **out) TFS_MUST;
-/* An error remains: the import has ended, and cells that were read before may be stored or not. */
+/* After an error the import has ended, and every call returns the error.  Cells that were read before may be stored or not. */
 int import_feed(struct import *im, const void *p, size_t n) TFS_MUST;
 /* The input may have ended (record_reader_pause).  When it returns 0, all cells that were not refused are stored. */
 int import_pause(struct import *im) TFS_MUST;

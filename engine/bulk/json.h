@@ -18,9 +18,9 @@ struct base64 {
 	unsigned digits; /* how many of the current four have come */
 	unsigned padding;
 };
-/* Appends the bytes of a piece.  -EINVAL: it is no base64; out may have a part of it. */
+/* Appends the bytes of a piece.  -EINVAL: the piece is not base64; out may have a part of it. */
 int base64_feed(struct base64 *b, struct tfs_bytes piece, struct buf *out) TFS_MUST;
-/* Appends the bytes that base64 stands for.  -EINVAL: it is none; out is unchanged. */
+/* Appends the bytes that base64 stands for.  -EINVAL: the text is not base64; out is unchanged. */
 int base64_decode(struct tfs_bytes base64, struct buf *out) TFS_MUST;
 /*
  * Appends "NAME":"..." or, if bytes is not valid UTF-8, "NAME_base64":"...",

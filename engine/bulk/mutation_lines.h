@@ -38,7 +38,7 @@ enum mutation_verb {
 	MUTATION_CHECK_ABSENT,
 	MUTATION_CHECK_MATCH,
 	MUTATION_VERBS,
-	MUTATION_CHECK_FAMILY /* of no line of text: `by` is the family's fingerprint */
+	MUTATION_CHECK_FAMILY /* not from text: `by` is the family's fingerprint */
 };
 struct mutation_line {
 	enum mutation_verb verb;
@@ -57,7 +57,7 @@ struct mutation_lines {
 	struct tfs_result *results;  /* after tfs_apply: one for each line, freed by mutation_lines_fini; else NULL */
 	unsigned count;
 	bool complete;     /* `commit` has been read */
-	bool unended;      /* without a newline */
+	bool unended;      /* `commit` had no newline yet */
 	struct buf rest;   /* the beginning of a line */
 	struct buf answer; /* of mutation_lines_answer, or the refusal */
 	struct arena arena;

@@ -4,7 +4,7 @@
  * output, key, value, separated by tabs, each escaped (escape.h); a line has no key.  An emitted
  * cell is a line of line.h.  As JSON, each is an object with members of these names.
  *
- * Threads: values, no sharing.  Errors: -ENOMEM, and those of tfs_run_next.
+ * Threads: values, no sharing.  Errors: -ENOMEM, and the errors of tfs_run_next.
  */
 #ifndef TFS_BULK_OUTPUTS_H
 #define TFS_BULK_OUTPUTS_H

@@ -4,8 +4,8 @@
  * The strings are decoded while they arrive and lie one after another in `line`, so a
  * line needs no more memory than its cell.
  *
- * Rejected: a library.  Those that Debian has build a tree of a whole line,
- * which may have 90 MiB, and need a second copy for base64.
+ * Rejected: a library.  Debian's libraries build a tree of a whole line, which may have 90 MiB,
+ * and need a second copy for base64.
  */
 #include "engine/bulk/reader_internal.h"
 #include "engine/base/name.h"

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Archives of tar, read by libarchive, which understands what each tar writes:
- * ustar, pax, GNU.  libarchive asks for bytes, but a reader is given them.  So
- * libarchive is called in a thread of the reader, and record_reader_feed waits until
- * that thread has used all bytes and asks for more.  One of the two threads runs
- * at a time.
+ * Archives of tar, read by libarchive, which reads all formats of tar: ustar, pax,
+ * GNU.  libarchive asks for bytes, but a reader is given them.  So libarchive is
+ * called in a thread of the reader, and record_reader_feed waits until that thread
+ * has used all bytes and asks for more.  One of the two threads runs at a time.
  *
  * libarchive never learns that the input has ended.  An archive is whole when its
  * end mark was read, so one that was cut off between two entries is found.
  *
  * Paths of pax are UTF-8.  The thread has a locale of UTF-8, because in any other
- * locale libarchive takes seconds to convert each long name.  It reports names that
- * are not UTF-8, and returns the bytes of the archive, which are the name.
+ * locale libarchive takes seconds to convert each long name.  libarchive reports
+ * names that are not UTF-8 as errors, but still returns their bytes.
  */
 #include "engine/bulk/escape.h"
 #include "engine/bulk/reader_internal.h"

@@ -30,7 +30,7 @@ struct record {
 struct record_sink {
 	void *arg;
 	int (*cell)(void *arg, const struct record *r);
-	/* TABLE/.schema in an archive of a table.  mtime_us: of its entry. */
+	/* TABLE/.schema in an archive of a table.  mtime_us: the entry's time. */
 	int (*schema)(void *arg, uint64_t number, struct tfs_bytes text, int64_t mtime_us);
 	/* The record is not a valid cell. */
 	int (*refused)(void *arg, uint64_t number, const char *reason);
@@ -40,14 +40,14 @@ struct record_reader;
 /* sink is copied. */
 int record_reader_new(enum bulk_format format, const struct record_sink *sink, struct record_reader **out) TFS_MUST;
 /*
- * Reads more bytes.  0, or -errno: of the sink, -ENOMEM, or -EBADMSG if nothing after a
- * refused record can be read.  An error remains.
+ * Reads more bytes.  Returns 0, the sink's error, -ENOMEM, or -EBADMSG if nothing after a
+ * refused record can be read.  Later calls return the same error.
  */
 int record_reader_feed(struct record_reader *r, const void *p, size_t n) TFS_MUST;
 /*
  * The input may have ended, or may have been cut off.  More may be fed afterwards.
- * -EBADMSG, which does not remain: a line has no newline, or an archive no end mark;
- * it is refused, too.
+ * Returns -EBADMSG if a line has no newline, or an archive no end mark.  It is
+ * refused, but later calls may succeed.
  */
 int record_reader_pause(struct record_reader *r) TFS_MUST;
 /* The input has ended: a last line needs no newline.  -EBADMSG: as record_reader_pause. */

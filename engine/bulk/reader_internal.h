@@ -10,11 +10,12 @@ struct record_reader;
 struct line_reader;
 struct record_reader_ops {
 	size_t bytes; /* the size of the reader, which begins with a struct record_reader or line_reader */
-	/* Of lines. */
+	/* For formats of lines. */
 	void (*begin)(struct line_reader *l);                                    /* a line */
-	int (*take)(struct line_reader *l, const uint8_t *p, const uint8_t *to); /* bytes of it, of which none is a newline */
-	const char *(*parse)(struct line_reader *l, struct record *r);           /* it has ended.  NULL, or why it is no cell */
-	/* Of archives; take is NULL. */
+	int (*take)(struct line_reader *l, const uint8_t *p, const uint8_t *to); /* bytes of the line, without a newline */
+	const char *(*parse)(
+		struct line_reader *l, struct record *r); /* the line has ended.  Returns NULL, or the reason why it is no cell */
+	/* For archives, whose take is NULL. */
 	int (*init)(struct record_reader *r);
 	int (*feed)(struct record_reader *r, const uint8_t *p, size_t n);
 	int (*end)(struct record_reader *r);

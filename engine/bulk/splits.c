@@ -5,8 +5,8 @@
  * A path has letters, digits and punctuation without a meaning for shells only, so
  * loops of a shell, xargs and parallel pass it on unchanged.  With a mount point of a
  * thousand bytes in front it is shorter than PATH_MAX, because long ends are cut.  All
- * ranges are cut in the same way, so they still have each row once: some rows are in
- * the range beside that of their tablet.
+ * ranges are cut in the same way, so together they still have each row once.  Some
+ * rows are then in a range next to their tablet's range.
  */
 #include "engine/bulk/splits.h"
 

@@ -15,7 +15,7 @@ struct splits {
 	struct buf *out; /* the caller's; lines are appended */
 	bool salted;     /* the ends are keys of a salted table, as stored */
 	struct buf from; /* where the next range begins */
-	uint64_t bytes;  /* of ranges before it that have no line */
+	uint64_t bytes;  /* bytes of the ranges before `from` that have no line */
 };
 
 /*

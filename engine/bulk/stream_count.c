@@ -3,7 +3,8 @@
  * Counts the cells and rows of an export (stream_count.h).  A row's lines
  * follow each other, so a row is counted where the bytes up to the end of its
  * key differ from the line before.  In an archive the directories of rows are
- * counted, whose parents have only names of parts, which end with '%'.
+ * counted.  All directories above a row's directory are parts, whose names end
+ * with '%'.
  */
 #include "engine/bulk/stream_count.h"
 

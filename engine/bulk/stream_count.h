@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts cells and rows in the bytes of an export, for a progress.  It reads what
- * line_stream and tar_stream write, and checks nothing.
+ * Counts cells and rows in the bytes of an export, for a report of progress.
+ * It reads what line_stream and tar_stream write, and checks nothing.
  *
  * Threads: values, no sharing.
  */

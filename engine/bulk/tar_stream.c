@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A scan as an archive of tar (tar_stream.h).  Before a cell come the
- * directories of its path that the path of the cell before does not have.  An
- * entry that was begun is continued by the next call, so a call adds at most
- * one piece of a value to what was asked for.
+ * A scan as an archive of tar (tar_stream.h).  In front of each cell are the
+ * directories of its path that the previous cell's path lacks.  An entry that
+ * was begun is continued by the next call, so a call adds at most one piece of
+ * a value to what was asked for.
  */
 #include "engine/bulk/tar_stream.h"
 
@@ -122,7 +122,7 @@ static const struct tfs_family *family_of(struct tar_stream *s)
 	return tfs_schema_family(newer, s->cell.family);
 }
 
-/* Appends the header of the cell.  size: of its value. */
+/* Appends the header of the cell.  size: the size of its value. */
 static int append_cell(struct tar_stream *s, uint64_t size, struct buf *out)
 {
 	const struct tfs_cell *c = &s->cell;

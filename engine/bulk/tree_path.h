@@ -16,7 +16,7 @@ struct tree_path {
 	int64_t ts;
 };
 
-/* Parses a canonical path without a leading "./".  Returns NULL, or the reason why it is none; "" if memory is lacking.  out: {0}, or used before. */
+/* Parses a canonical path without a leading "./".  Returns NULL, the reason why the path is not one, or "" if out of memory.  out: {0}, or used before. */
 const char *tree_path_parse(struct tfs_bytes path, struct tree_path *out) TFS_MUST;
 void tree_path_fini(struct tree_path *p);
 /* Appends the path of a version.  Sets *row_end to the index in out of the '/' after the row. */

@@ -17,7 +17,7 @@ struct value {
 	char family[8]; /* "#ID" */
 	uint64_t size;
 	int64_t commit_us;
-	struct buf piece; /* the last piece that was read; empty for a value of the cell itself */
+	struct buf piece; /* the last piece that was read; empty if the cell itself has the value */
 	uint64_t piece_at;
 };
 

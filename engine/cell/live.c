@@ -244,7 +244,7 @@ static enum live_move live_move_at_end(const struct live *l)
 	return l->o.spec->pub.reverse ? MOVE_TO_ROW_BEFORE : MOVE_AT_END;
 }
 
-/* For a reverse scan: makes the last row before `upper` the row to be read, or sets MOVE_AT_END. */
+/* In a reverse scan: makes the last row before `upper` the row to be read, or sets MOVE_AT_END. */
 static int live_to_row_before(struct live *l)
 {
 	const struct tfs_bytes none = {NULL, 0};

@@ -22,10 +22,10 @@ enum live_move {
 struct live {
 	struct iter *it;
 	struct live_options o;
-	uint64_t passed;                     /* cells, as live_passed returns */
-	struct buf upper;                    /* of a reverse scan: encoded bound of the rows not read yet; n 0: there is none */
-	struct buf start, end;               /* encoded bounds of keys; end.n is 0 if there is no end */
-	struct buf qfrom, qto;               /* encoded qualifiers; n is 0 if there are none */
+	uint64_t passed;       /* cells, as live_passed returns */
+	struct buf upper;      /* in a reverse scan, the encoded bound of the rows that are not read yet; n is 0 if there is none */
+	struct buf start, end; /* encoded bounds of keys; end.n is 0 if there is no end */
+	struct buf qfrom, qto; /* encoded qualifiers; n is 0 if there are none */
 	struct buf done_row, done_qualifier; /* the bounds of the spec, encoded; n is 0 if there are none */
 	enum live_move pending;              /* before the next entry is read */
 
@@ -34,8 +34,8 @@ struct live {
 	uint64_t row_mask;
 	bool in_done_row;
 
-	uint16_t family;      /* 0: none entered */
-	bool in_done_family;  /* and within it */
+	uint16_t family;      /* 0 if no family of the row was entered */
+	bool in_done_family;  /* the family is the spec's done_family, of that row */
 	uint64_t family_mask; /* includes row_mask */
 	bool known;
 	uint16_t rule_family; /* the family of `known` and `rule`, or 0 */
@@ -48,10 +48,10 @@ struct live {
 	bool has_ts, after_here;            /* after_here: cells at after_ts and later are left out */
 	int64_t ts, after_ts;               /* the timestamp of the last entry read */
 	uint64_t index;                     /* live versions read in the column */
-	uint64_t shown;                     /* of those, within the spec's times */
+	uint64_t shown;                     /* the live versions among them that are within the spec's times */
 	bool row_returned, column_returned; /* a cell of it was returned */
 	bool row_admitted, column_admitted; /* set by the filters */
-	uint32_t columns;                   /* returned of the family, for column_limit */
+	uint32_t columns;                   /* columns of the family that were returned, for column_limit */
 	unsigned skipped;                   /* cells that filters rejected since live_next was called */
 	struct buf target;
 };

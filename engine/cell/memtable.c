@@ -314,7 +314,7 @@ static inline struct memnode *memtable_search(struct memnode *x, int level, stru
 	}
 }
 
-/* Finds the splice for a key above the last one's: climbs from the last splice as far as needed, then descends. */
+/* Finds the splice for a key above the last inserted key: climbs from the last splice as far as needed, then descends. */
 static void memtable_search_near(struct memtable *m, struct tfs_bytes key, int height)
 {
 	int level = 1;

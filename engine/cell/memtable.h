@@ -25,8 +25,8 @@ void memtable_put(struct memtable *m);
 int memtable_prepare(struct memtable *m, struct tfs_bytes key, struct tfs_bytes value, struct memnode **out) TFS_MUST;
 /*
  * The caller serialises inserts.  An equal key must not be there (sequence
- * numbers make keys unique).  near: faster if the key is slightly above the
- * last one's.
+ * numbers make keys unique).  near: the search is faster if the key is slightly
+ * above the last inserted key.
  */
 void memtable_insert(struct memtable *m, struct memnode *n, bool near);
 size_t memtable_bytes(const struct memtable *m); /* memory held */

@@ -25,7 +25,7 @@
 struct merge_iter {
 	struct iter it;
 	struct iter **children; /* all */
-	struct iter **heap;     /* those on a key */
+	struct iter **heap;     /* the children that stand on a key */
 	unsigned count, live;
 	bool equal_keys;
 	bool positioned; /* the last seek succeeded, so a forward seek may start from here */

@@ -15,8 +15,8 @@
  * Equal keys (a file shared by two lists, a row delete written to several
  * groups) are returned once.
  * An error of any child ends the merge with that error.
- * err: if the caller failed to open a further child.  Then the children are
- * freed and err is returned.
+ * err is the caller's error if it failed to open a further child.  Then the
+ * children are freed and err is returned.
  */
 int merge_iter_new(struct iter **children, unsigned count, int err, struct iter **out) TFS_MUST;
 /* Keys in [from, to) only; without an end if to.p is NULL.  Copies the bounds, takes the child. */
@@ -65,7 +65,7 @@ void live_free(struct live *l);
 uint64_t live_passed(struct live *l);
 /*
  * Returns 1 if there is a cell, 0 at the end, LIVE_NONE_YET if it has skipped
- * many cells, so that the caller can see to other work, -errno.
+ * many cells, so that the caller can do other work, -errno.
  */
 enum { LIVE_NONE_YET = 2 };
 int live_next(struct live *l, struct live_cell *c) TFS_MUST;

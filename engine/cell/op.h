@@ -34,7 +34,7 @@ struct op {
 	 *   replace   of a delete: keep the versions that only a clock in doubt hides
 	 */
 	struct tfs_write w;
-	struct tfs_bytes value; /* of a check; of OP_WRITE with base EMPTY, no ranges, no append: the whole cell */
+	struct tfs_bytes value; /* a check's value; the whole cell of an OP_WRITE with base EMPTY, no ranges, no append */
 	struct tfs_bytes to_qualifier;
 	struct tfs_ts to;
 	bool noreplace;
@@ -46,7 +46,7 @@ struct row_mutation {
 	struct tfs_bytes row;
 	const struct op *ops;
 	uint32_t op_count;
-	uint64_t number; /* as op_token.number; 0: none */
+	uint64_t number; /* the mutation's number, as op_token.number; 0 if it has none */
 };
 /* Returns true if the operations only remove or empty cells.  Such mutations are accepted on a full disk. */
 bool ops_only_remove(const struct op *ops, unsigned count);
@@ -66,10 +66,10 @@ struct scan_spec {
 	struct tfs_bytes files;     /* ids of the only SSTables to read; p NULL: all, and memtables */
 	bool kept;                  /* return expired cells, too, if they are not collected because the clock may be wrong */
 	/*
-	 * For a scan that continues another scan within a row: leaves out the
-	 * families below done_family of the row done_row (p NULL: of no row).  Of
-	 * done_family, the cells up to (done_qualifier, done_ts) are left out, or all
-	 * cells if done_in_family is not set.  Cells left out count for `versions`.
+	 * Set if this scan continues another scan within the row done_row; else done_row.p is
+	 * NULL. Of this row the scan leaves out the families below done_family.  In done_family
+	 * it leaves out the cells up to (done_qualifier, done_ts), or all cells if
+	 * done_in_family is not set.  Cells left out count for `versions`.
 	 */
 	struct tfs_bytes done_row, done_qualifier;
 	uint16_t done_family;
@@ -77,9 +77,10 @@ struct scan_spec {
 	int64_t done_ts;
 	uint32_t done_columns; /* for column_limit: the columns of done_family that were returned, including done_qualifier */
 	/*
-	 * A run of a script over the rows (engine/script): pub.what is TFS_SCAN_ROWS, and each batch has
-	 * one cell at most, whose row is the last row of which it has the partial outputs.  script.p NULL:
-	 * the scan returns cells.  script_args has arguments "KEY=VALUE", each with a NUL byte behind it.
+	 * A run of a script over the rows (engine/script): pub.what is TFS_SCAN_ROWS, and each
+	 * batch has one cell at most: the partial outputs of the rows up to the row of this cell.
+	 * script.p NULL: the scan returns cells.  script_args has arguments "KEY=VALUE", each with
+	 * a NUL byte behind it.
 	 */
 	struct tfs_bytes script, script_name, script_args;
 };
@@ -112,7 +113,7 @@ struct scan_place {
 	int64_t ts;
 	uint32_t columns;
 };
-/* Call it after each batch of the scan, whose cells have all been used. */
+/* Call it after each batch of the scan, when all cells of the batch have been used. */
 int scan_place_note(struct scan_place *p, const struct scan_spec *s, const struct scan_batch *b) TFS_MUST;
 /*
  * Changes the spec to the rest of the scan, except the limits of cells and rows.

@@ -28,9 +28,9 @@ enum {
 	MATCH_HEAP_KIB = 1024,
 	JIT_STACK_BYTES = 256 * 1024,
 	LONG_TEXT_BYTES = 16 * 1024, /* texts from here on have a deadline: */
-	MATCH_US = 1000 * 1000,      /* of the processor, for a text, ... */
+	MATCH_US = 1000 * 1000,      /* processor time for a text, ... */
 	MATCH_BYTES_PER_US = 5,      /* ... and its bytes */
-	CALLS_PER_LOOK = 64,         /* of watch(), at the clock */
+	CALLS_PER_LOOK = 64,         /* calls of watch() for each look at the clock */
 };
 
 struct pattern {

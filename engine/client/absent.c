@@ -13,8 +13,8 @@
  *
  * A cell whose sequence number and commit time are the same in both was not
  * written in between.  (Sequence numbers alone begin again when a table gets new
- * tablets.)  Of others with the same name the values are compared, so that a cell
- * that was written again with the same value is no difference.
+ * tablets.)  If two other cells have the same name, their values are compared,
+ * so that a cell that was written again with the same value is no difference.
  *
  * Both sides are read on behalf of the user.  Bounds apply to both.  Blocks that
  * cannot be read are skipped in the scanned snapshot only: in the compared
@@ -31,8 +31,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define PIECE (64u << 10) /* of large values that are compared */
-#define STOP_CELLS 1000   /* compared between two calls of spec.stop */
+#define PIECE (64u << 10) /* large values are compared in pieces of this size */
+#define STOP_CELLS 1000   /* cells that are compared between two calls of spec.stop */
 
 struct side {
 	struct tfs_table *table; /* counted; on behalf of the user */
@@ -41,17 +41,17 @@ struct side {
 	unsigned family_count;
 	struct cell_scan scan;
 	struct tfs_cell cell;
-	bool have, used; /* set if the cell was returned, or compared */
+	bool have, used; /* there is a cell; it was returned or compared */
 };
 
 struct absent_scan {
-	struct side sides[2]; /* of absent_from, and of the scanned snapshot */
+	struct side sides[2]; /* absent_from, and the scanned snapshot */
 	struct tfs_scan_spec spec;
 	struct buf from, to, qualifier_from, qualifier_to; /* memory of its bytes; to.p is NULL if there is no end */
 	bool by_files, over;
-	struct changed_rows rows; /* by_files */
-	struct row_range range;   /* that is read */
-	bool reading, read;       /* set if the rest of the range does not matter */
+	struct changed_rows rows; /* used if by_files is set */
+	struct row_range range;   /* the rows that are read */
+	bool reading, read;       /* read: the rest of the range does not matter */
 	struct buf row;           /* the row of the last cell, and its family, or 0 */
 	uint16_t family;
 	unsigned compared;

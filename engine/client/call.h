@@ -5,7 +5,7 @@
 
 #include "engine/rpc/tablet_service.h"
 
-enum { LOST_MOST = 8 }; /* a lost scan or action is begun again so often */
+enum { LOST_MOST = 8 }; /* how often a lost scan or action is begun again at most */
 /*
  * Calls the service, and polls until an action that the request starts (FLUSH,
  * COMPACT, SPLIT, MERGE) has ended.  If a router gives up, because no server serves

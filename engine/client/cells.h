@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scans of one table (read.c), and of the cells that a second snapshot has not
- * (absent.c).  tfs_scan_new chooses one of the two.
+ * Scans of one table (read.c), and of the cells that a second snapshot lacks (absent.c).
+ * tfs_scan_new chooses one of the two.
  */
 #ifndef TFS_CLIENT_CELLS_H
 #define TFS_CLIENT_CELLS_H

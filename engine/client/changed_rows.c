@@ -20,7 +20,7 @@
 #include <errno.h>
 
 #define KEYS_BYTES (16u << 10) /* a listing of a directory uses some hundred of the keys, and begins a new scan */
-#define FEW 8                  /* the files that are not shared are small if they are less than this part of the bytes */
+#define FEW 8                  /* the files that are not shared are small if they have less than 1/FEW of the bytes */
 
 int changed_rows_init(
 	struct changed_rows *c, struct tablet_service *svc, const uint32_t tables[2], struct tfs_bytes from, struct tfs_bytes to)

@@ -43,7 +43,7 @@ struct client_options {
 	 */
 	int (*watch)(void *arg);
 	void (*heard)(void *arg, uint64_t notice);
-	bool remote; /* client_changed is called four times a second, or changes are not told */
+	bool remote; /* if client_changed is not called four times a second, changes may be missing */
 	/* Set if another process serves the store, and so has the settings; else NULL. */
 	int (*config)(void *arg, struct buf *out);
 	int (*config_change)(void *arg, struct tfs_bytes text, char **why);
@@ -54,9 +54,10 @@ struct client_options {
 };
 int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
 /*
- * Others have changed something: a packed NOTICE (rpc/hello.h) and its number.  told: the store is told of all
- * changes.  If not, notice may be NULL, and only its schemas are read again: nothing else is kept, until a notice says
- * that anything may have changed.  Only queues work for the thread of tfs_watch.
+ * Others have changed something: a packed NOTICE (rpc/hello.h) and its number.  told: all
+ * changes are reported to the store.  If told is false, notice may be NULL, and only the
+ * notice's schemas are read again: nothing else is kept, until a notice says that anything may
+ * have changed.  Only queues work for the thread of tfs_watch.
  */
 void client_changed(struct tfs_store *s, const struct tfs_bytes *notice, uint64_t number, bool told);
 

@@ -16,10 +16,10 @@
  *
  * The cursor sends the request for the next batch when a batch has come, unless a limit
  * makes it unneeded.  So the server and the network work while the caller uses the batch.  At
- * most one batch waits.  Unless the caller has set the size of batches, each batch that is requested so is twice as large
- * as the previous batch, up to TS_SCAN_BATCH_MAX: a long scan has fewer round trips, and a short one transfers little that
- * is not used.  A service in the same process sends nothing (ts_send), because the caller's thread would do the work in any
- * case.
+ * most one batch waits.  Unless the caller has set the size of batches, each batch that is
+ * requested in this way is twice as large as the previous batch, up to TS_SCAN_BATCH_MAX: a long
+ * scan has fewer round trips, and a short one transfers little that is not used.  A service in the
+ * same process sends nothing (ts_send), because the caller's thread would do the work in any case.
  */
 #include "engine/client/cursor.h"
 #include "engine/base/msg.h"
@@ -34,7 +34,7 @@ void row_cursor_init(
 	*c = (struct row_cursor){.svc = svc, .table = table, .schema_generation = generation, .spec = *spec};
 }
 
-/* Sets *out to the largest possible row key below `to`; to.p NULL: of all keys. */
+/* Sets *out to the largest possible row key below `to`, or to the largest of all keys if to.p is NULL. */
 static int row_before(struct tfs_bytes to, struct buf *out)
 {
 	const size_t max = ROW_BYTES_MAX + 1;             /* with a salt */

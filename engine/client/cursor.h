@@ -26,14 +26,15 @@ struct row_cursor {
 	struct buf next_row;     /* the begin of the next tablet; reverse: its end */
 	struct buf last_row;     /* the largest possible row key of the next tablet in reverse */
 	/*
-	 * The first cells of a row whose end has not been read: copies, and those of the
-	 * batch from `ready` on.  They are not returned before the row has ended, so that
-	 * a lost scan can begin again with that row.
+	 * The first cells of a row whose end has not been read: copies in
+	 * `held`, and the cells of the batch from `ready` on.  They are not
+	 * returned before the row has ended, so that a lost scan can begin
+	 * again with that row.
 	 */
 	struct scan_batch held;
 	uint64_t held_bytes;
 	uint32_t held_at, ready; /* the next cell of held; the cells of the batch below `ready` may be returned */
-	bool held_ready;         /* so may those of held */
+	bool held_ready;         /* the cells of `held` may be returned, too */
 	bool open;               /* a scan of the service is open, or its last answer is not used up */
 	bool at_end;
 	bool between;            /* a tablet was read to its end, and the scan of the next one is not open */
@@ -41,7 +42,7 @@ struct row_cursor {
 	int failed;              /* the error that ended the scan; every later call returns it */
 	uint64_t returned;       /* cells returned from the present tablet */
 	struct ts_answer answer; /* the present batch */
-	uint32_t at;             /* the next cell in it */
+	uint32_t at;             /* the next cell in `answer` */
 	struct ts_sent *ahead;   /* the request for the next batch, or for the scan's begin, if it was sent */
 	uint64_t batches;        /* how many batches the open scan has had */
 	size_t batch_bytes;      /* the size of the batch that was requested ahead, or 0 for the size at the scan's begin */

@@ -25,7 +25,7 @@ static int snapshot_has(void *arg, uint32_t table, const char *name)
 	return has;
 }
 
-/* Whether a table of this name has the id.  snapshots: or a snapshot of it. */
+/* Returns true if the table of this name has the id or, if `snapshots` is set, one of its snapshots has it. */
 static bool table_has(struct lock_service *locks, const char *name, uint32_t id, bool snapshots)
 {
 	struct wanted w = {locks, id};

@@ -10,11 +10,11 @@
 #include "engine/lock/lock.h"
 #include "engine/rpc/keys.h"
 
-/* Whether id is that of one of the key's tables or of its tablets, or of a snapshot of one.  False if this cannot be read. */
+/* Returns true if id is the id or the tablets id of one of the key's tables, or of a snapshot of such a table.  Returns false if this cannot be read. */
 bool key_has_id(struct lock_service *locks, const struct key *k, uint32_t id);
 /*
- * Whether a file of the lock service, tables/NAME or snapshots/ID.NAME, belongs to the key's
- * tables.  False if this cannot be read.
+ * Returns true if a file of the lock service, tables/NAME or snapshots/ID.NAME, belongs to the
+ * key's tables.  Returns false if this cannot be read.
  */
 bool key_has_file(struct lock_service *locks, const struct key *k, const char *file);
 

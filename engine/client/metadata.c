@@ -34,7 +34,7 @@ int metadata_next(struct metadata_cursor *c)
 	}
 	if (n <= 0)
 		c->cell = NULL;
-	/* If the next tablet of METADATA cannot be read, the last row of this one is whole.  The next call returns the error. */
+	/* If the next tablet of METADATA cannot be read, the last row of the present tablet is whole.  The next call returns the error. */
 	return err ? err : n < 0 && !c->cells.between ? n : 1;
 }
 

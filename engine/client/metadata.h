@@ -4,7 +4,7 @@
  * their servers (paper, section 5.1).
  *
  * Threads: any.
- * Errors: those of the tablet service, and the decoder's -EBADMSG and -EPROTO.
+ * Errors: the tablet service's, and the decoder's -EBADMSG and -EPROTO.
  */
 #ifndef TFS_CLIENT_METADATA_H
 #define TFS_CLIENT_METADATA_H

@@ -80,7 +80,7 @@ static int salted_key(struct buf *b, unsigned byte, struct tfs_bytes row)
 	return err ? err : buf_append_bytes(b, row);
 }
 
-/* Narrows the bounds of a range, which are of keys as stored, by those that the caller gave so. */
+/* Narrows the bounds of a range by stored_from and stored_to of the caller.  All of them are keys as stored. */
 static void range_narrow(struct tfs_scan_spec *spec)
 {
 	if (bytes_cmp(spec->row_from, spec->stored_from) < 0) {
@@ -225,7 +225,7 @@ static int range_next(struct salt_scan *s, struct range *r)
 	}
 }
 
-/* Reads the first cell of each range.  Their scans are opened at once. */
+/* Reads the first cell of each range.  Their scans are opened together. */
 static int ranges_begin(struct salt_scan *s)
 {
 	const bool first = !s->ranges;

@@ -328,7 +328,7 @@ static int location_scan_row(struct location_scan *d)
 	return err || last ? err : buf_set(&d->begin, end.p, end.n);
 }
 
-/* The service that the cursor over METADATA calls: this router with the patience of the caller's request, whose outcome its errors are. */
+/* The service that the cursor over METADATA calls: this router, with the patience of the caller's request.  Its errors end that request. */
 struct level_above {
 	struct tablet_service service; /* first */
 	struct router *r;
@@ -394,7 +394,7 @@ out:
 	return err;
 }
 
-/* A server has read METADATA for this client. */
+/* Asks a server, which reads METADATA for this client. */
 static int location_ask(struct router *r, uint64_t *left_us, uint32_t table, struct tfs_bytes row, struct tablet_service **out,
 	uint64_t *assignment)
 {

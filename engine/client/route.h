@@ -19,7 +19,7 @@
  *  - -ETIMEDOUT: it is unknown if a mutation was carried out.
  *  - -TABLET_MOVED: the router found no server that serves the row in patience_us.
  *  - -TABLE_DROPPED: also if METADATA has no tablet of the table.
- *  - A request with a time_left_us has at most so much patience, also for busy servers.
+ *  - A request with a time_left_us has at most this patience, also for busy servers.
  *  - Mutations have no token; a request of TS_HELLO begins the next epoch.
  *  - Scan ids are the router's own.  It sends SCAN_NEXT and SCAN_CLOSE to the
  *    server that opened the scan.
@@ -40,8 +40,9 @@ struct route_options {
 	struct lock_service *locks; /* the file "root" names the server of the root tablet */
 	struct tablet_servers servers;
 	/*
-	 * Asks a server for the tablet of a row, and perhaps those after it (SS_LOCATE).  It waits up to *left_us for a
-	 * server, and on an error subtracts its wait.  NULL: this router reads the file "root" and METADATA itself.
+	 * Asks a server for the tablet of a row and, if it likes, the next tablets (SS_LOCATE).  It
+	 * waits up to *left_us for a server, and on an error subtracts its wait.  NULL: this router
+	 * reads the file "root" and METADATA itself.
 	 */
 	int (*locate)(void *servers_arg, uint32_t table, struct tfs_bytes row, uint64_t *left_us, struct ss_answer *a);
 	bool synced;        /* every commit is on disk before it is answered, so TS_SYNC has nothing to do */
@@ -73,7 +74,7 @@ struct tablet_service *route_service(struct router *r); /* valid until route_fre
  */
 void route_goodbye(struct router *r);
 
-/* From now on no request waits beyond this instant of its clock, also those that wait already. */
+/* From now on no request waits beyond this instant of its clock.  The requests that wait already end then, too. */
 void route_end_by(struct router *r, uint64_t end_us);
 
 struct route_stats {

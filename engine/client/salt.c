@@ -66,8 +66,8 @@ static struct tfs_bytes salted(struct tfs_bytes row, uint32_t salt, uint8_t *at)
 }
 
 /*
- * Sets q->row or q->rows to those as stored; row and rows have no salt.  *memory: of
- * the salted rows, set on first use to `small` (SMALL bytes) or to the heap.
+ * Sets q->row or q->rows to row or rows with their salt. *memory has the salted rows; it is set
+ * on first use to `small` (SMALL bytes) or to the heap.
  */
 static int salt_rows(
 	struct ts_request *q, struct tfs_bytes row, const struct row_mutation *rows, uint32_t salt, void *small, void **memory)

@@ -74,9 +74,10 @@ void salt_scan_init(struct salt_scan *s, struct tfs_table *t, const struct schem
  */
 int salt_scan_next(struct salt_scan *s, const struct tfs_cell **cell, struct tfs_bytes *row, bool *unsure) TFS_MUST;
 /*
- * For a scan that reads the ranges by itself.  salt_ranges sets [*first, *end) to the salt bytes of the ranges that the bounds
- * admit; an unsalted table has the range 0.  salt_range makes the spec of one, whose bounds are of keys as stored.  It borrows
- * from and to, which are empty before.
+ * For callers that read the ranges themselves. salt_ranges sets [*first, *end) to the salt bytes of
+ * the ranges that the bounds admit; an unsalted table has the range 0.  salt_range makes the spec
+ * of one range, whose bounds are keys as stored.  The spec borrows from and to, which must be empty
+ * before.
  */
 int salt_ranges(const struct salt_scan *s, unsigned *first, unsigned *end) TFS_MUST;
 int salt_range(const struct salt_scan *s, unsigned byte, struct buf *from, struct buf *to, struct scan_spec *out) TFS_MUST;

@@ -10,7 +10,7 @@ struct tfs_scan {
 	struct absent_scan *absent; /* NULL if the scan is `cells` */
 	bool (*stop)(void *arg);
 	void *stop_arg;
-	/* The rest is of tfs_scan_fill. */
+	/* tfs_scan_fill uses the rest. */
 	bool filled;          /* it has a cell to return */
 	bool is_held;         /* the next cell is `held`, for which there was no space */
 	struct tfs_cell held; /* valid, because it is the last one that was read */

@@ -4,9 +4,8 @@
  * is a file tables/NAME with its schema, a snapshot if there is a file
  * snapshots/TABLE.NAME.  Only the master writes them (master/tables.c).
  *
- * `version` is the file's; it may be NULL.  The caller frees *out.  Errors: those of
- * lock_get, and -ENOENT also for a name that is not valid.
- * Threads: any.
+ * `version` is the file's; it may be NULL.  The caller frees *out.  Errors:
+ * lock_get's.  -ENOENT also means that the name is not valid. Threads: any.
  */
 #ifndef TFS_CLIENT_SCHEMAS_H
 #define TFS_CLIENT_SCHEMAS_H
@@ -15,7 +14,7 @@
 #include "engine/schema/schema.h"
 
 int schemas_table(struct lock_service *locks, const char *name, struct schema **out, uint64_t *version) TFS_MUST;
-/* The table with this id.  hint: a name that it may have, or NULL.  If it does not have it, all tables are read. */
+/* The table with this id.  hint: a name that the table may have, or NULL. If the table has another name, all tables are read. */
 int schemas_table_by_id(struct lock_service *locks, uint32_t id, const char *hint, struct schema **out, uint64_t *version) TFS_MUST;
 int schemas_snapshot(struct lock_service *locks, uint32_t table, const char *name, struct schema **out, uint64_t *version) TFS_MUST;
 /* The table or snapshot with this id. */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Between two sendings of a request to the master. */
+/* The pause between two sendings of a request to the master. */
 #define PAUSE_FIRST_US UINT64_C(10000)
 #define PAUSE_MOST_US UINT64_C(300000)
 
@@ -241,15 +241,16 @@ int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_serve
 	return s->o.servers(s->o.arg, fn, arg);
 }
 
-/* After an attempt of unknown outcome: the request was carried out. */
+/* Returns true if err, after an attempt of unknown outcome, shows that the attempt was carried out. */
 static bool is_carried_out(const struct ms_request *q, int err)
 {
 	return err == -ENOENT && (q->method == MS_TABLE_DROP || q->method == MS_SNAPSHOT_DROP);
 }
 
 /*
- * Calls the master, and repeats a request that was not carried out because something was not served, or no master leads, and
- * one of unknown outcome.  By the request's number the master knows the repetition.
+ * Calls the master.  Repeats the request if its outcome is unknown, or if it was not carried
+ * out because a tablet was not served or no master led.  The master recognizes a repetition by
+ * the request's number.
  */
 static int call_patiently(struct tfs_store *s, const struct ms_request *request, struct ms_answer *a)
 {

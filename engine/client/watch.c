@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What others change, told to the user of a store handle (tfs_watch).  A thread of the
- * handle reads the schemas again, because notices do not carry them, calls the user's
- * function, and then tells the server that everything was dropped.
+ * Reports the changes of other processes to the user of a store handle (tfs_watch).
+ * A thread of the handle reads the schemas again, because notices do not carry them,
+ * calls the user's function, and then confirms to the server that everything was
+ * dropped.
  *
  * A server in another process sends a notice at least four times a second.  If none comes for
  * options.coherence_us, or the connection is lost, the user may keep nothing, until the
@@ -30,8 +31,8 @@ struct watch {
 	/* Guarded by the store's lock. */
 	struct notices *queue, *spare;
 	uint64_t number; /* the number of the last notice in the queue, or 0 */
-	bool lost;       /* before what is in the queue */
-	bool told;       /* of all changes */
+	bool lost;       /* notices before the queue's were lost */
+	bool told;       /* the server reports all changes */
 	_Atomic uint64_t heard_us;
 	/* The task writes these. */
 	_Atomic bool alive;
@@ -89,7 +90,7 @@ static void call(struct watch *w, const struct tfs_change *c, unsigned count)
 	w->fn(w->arg, c, count);
 }
 
-/* Reads the schema of one open table again, and tells of a change.  Returns false if it must be read once more. */
+/* Reads the schema of one open table again, and reports a change.  Returns false if it must be read once more. */
 static bool refresh(struct watch *w, uint32_t id, const struct schema *before)
 {
 	struct tfs_store *s = w->store;

@@ -19,11 +19,12 @@
  *
  * A tablet has at most one merging and one major compaction under way.
  * Flushes may run at the same time, because they only add files.  A major
- * compaction begins with a minor one.  Its input is the list of files when
- * that ends, with no flush or merge between.  Then the rules as of that freeze
- * may be applied completely, and no tombstone has anything left to mask.
- * Meanwhile files that are added later may be merged: a major compaction of a
- * large tablet takes minutes, and without merges writers would be slowed down.
+ * compaction begins with a minor one.  Its input is the list of files at the
+ * end of the minor compaction, and no flush or merge takes place between the
+ * two.  Then the rules as of that freeze may be applied completely, and no
+ * tombstone has anything left to mask. Meanwhile files that are added later may
+ * be merged: a major compaction of a large tablet takes minutes, and without
+ * merges writers would be slowed down.
  *
  * On a full disk no compaction begins that does not fit (env->space), because
  * until it failed it would use the space that removals and METADATA need.  A

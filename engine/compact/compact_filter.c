@@ -101,7 +101,7 @@ static bool filter_hides(const struct filter *f, int64_t ts)
 	return ts < edge;
 }
 
-/* By a delete of the row, the family or the column up to here. */
+/* Returns true if a delete of the row, the family or the column that was read so far masks the entry. */
 static bool filter_covered(const struct filter *f, uint64_t seq)
 {
 	return seq < f->row_del || seq < f->family_del || seq < f->column_del;

@@ -40,7 +40,7 @@ struct output {
 	struct props props;
 	struct buf last_column; /* encoded, of the last key added */
 	size_t last_row_len;
-	bool column_has_cell; /* the column of the last key */
+	bool column_has_cell; /* set if the column of the last key has a cell */
 	unsigned partition;
 	bool any;
 	struct buf row_with_delete; /* encoded row whose delete is in this output */
@@ -92,8 +92,8 @@ static void output_fini(struct output *o)
 
 /*
  * A flush compresses with lz4 where the group has zstd.  Writers may wait for it, and
- * most of its files are merged soon.  A file that is not is rewritten by a major
- * compaction (compact_misplaced).
+ * most of its files are merged soon.  A file that is not merged is rewritten by a
+ * major compaction (compact_misplaced).
  *
  * The files of a major compaction stay longest and are read most, and no
  * writer waits for them.  So it uses a higher compression level than merges, and
@@ -204,7 +204,7 @@ static int output_probes(struct run *r, struct output *o, struct tfs_bytes key, 
 	return e->kind == CELL_DELETE_COLUMN ? output_probe(r, o, 'C', &k) : 0;
 }
 
-/* it: on the entry. */
+/* `it` stands on the entry. */
 static int output_add(struct run *r, struct output *o, struct iter *it, const struct filter_entry *e)
 {
 	struct props_family *f = props_family(&o->props, e->family);

@@ -107,7 +107,7 @@ int64_t tablet_overdue_us(struct tablet *t)
 	last = t->major_us;
 	mutex_unlock(&t->lock);
 	last = clock_now(t->env->clock) - last - within;
-	if (late > last) /* one has succeeded since */
+	if (late > last) /* a major compaction has succeeded since then */
 		late = last;
 	return late > 0 ? late : 0;
 }

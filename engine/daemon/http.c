@@ -48,7 +48,7 @@
 
 static struct {
 	struct MHD_Daemon *daemon;
-	int socket; /* -1: none.  The daemon's once it has started */
+	int socket; /* -1: none.  http.daemon owns it after the start */
 	char token[sizeof(((struct tfs_options *)0)->http_token)];
 	char host[256]; /* the machine's name */
 	struct http_contents contents;

@@ -7,8 +7,7 @@
  *	1 flock DIR/held.  If another process holds the flock, the call waits.
  *	  The first byte of the file states if the holder is closing.  The wait is
  *	  then longer, because a closing process writes its memtables.  The rest
- *	  names the holder, for messages at other hosts.  It is not synced, and an
- *	  opening goes on without it
+ *	  names the holder, for messages at other hosts.  It is not synced, and an opening continues without it
  *	2 complete or undo the last process's change (lock_files_recover)
  *
  * After an error with an unknown outcome, every later call recovers first, and
@@ -45,7 +44,8 @@
 
 #define ESCAPE '='                         /* the last character of a stored name that would end in .tmp */
 #define WAIT_CLOSING_US UINT64_C(60000000) /* the longest wait for the flock of a process that is closing the service */
-#define WAIT_OPEN_US UINT64_C(2000000)     /* for that of another process, which may just have been asked to close */
+#define WAIT_OPEN_US                                                                                                               \
+	UINT64_C(2000000) /* the longest wait for the flock of any other process, which may just have been asked to close */
 #define LOCKS_BYTES_MAX ((size_t)1 << 20)
 #define TRY_AGAIN_NS 20000000 /* between two attempts */
 #define CLOSING 'c'

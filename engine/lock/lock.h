@@ -50,7 +50,7 @@ enum lock_what {
 	LOCK_CHECK,  /* changes nothing; expect is a version or LOCK_EXISTS */
 };
 struct lock_op {
-	const char *name; /* no two operations have the same one, and none is the directory of another */
+	const char *name; /* no two operations have the same name, and no name is the directory of another name */
 	enum lock_what what;
 	bool ephemeral; /* a put with LOCK_ABSENT: the file ends with this session.  Later puts of the file do not change this */
 	struct tfs_bytes contents; /* the contents that a put writes */
@@ -58,7 +58,7 @@ struct lock_op {
 };
 struct lock_stat {
 	uint64_t version;
-	int64_t mtime_us; /* of an ephemeral file: when it was last changed, by the service's clock (session.h needs it); of others maybe 0 */
+	int64_t mtime_us; /* when an ephemeral file was last changed, by the service's clock (session.h needs it); may be 0 for other files */
 };
 /*
  * Called after changes of a file, at least once after the last one.  One call may
@@ -81,7 +81,7 @@ struct lock_service_ops {
 	int (*list)(struct lock_service *s, const char *dir, int (*fn)(void *arg, const char *name), void *arg);
 	/* Later reads see all changes that were made before this call. */
 	int (*sync)(struct lock_service *s);
-	/* Calls fn after changes of the file; name "DIR/": of every file in DIR.  Copies name. */
+	/* Calls fn after changes of the file or, if name is "DIR/", of any file in DIR. Copies name. */
 	int (*watch)(struct lock_service *s, const char *name, lock_watch_fn *fn, void *arg);
 	/* Removes all watches of (fn, arg).  On return none of them runs. */
 	void (*unwatch)(struct lock_service *s, lock_watch_fn *fn, void *arg);
@@ -148,7 +148,7 @@ int lock_local_flock(struct file *held, const char *dir) TFS_MUST;
  */
 #define LOCK_HOLDER_MAX 400u
 void lock_local_holder(const char *dir, char out[LOCK_HOLDER_MAX]);
-/* Whether a process has it, as far as this process can find out. */
+/* Returns true if a process holds the lock, as far as this process can find out. */
 bool lock_local_is_held(const char *dir);
 /*
  * Sets fn, which is called if a change finds the disk full.  fn returns true if

@@ -39,7 +39,7 @@ struct lock_session_options {
 	struct lock_service *locks; /* one session of the service; borrowed until lock_session_free */
 	const char *name;           /* the name of the ephemeral file "servers/N", which must not exist */
 	struct tfs_bytes contents;  /* the server's address, with which the contents of the file begin */
-	uint64_t timeout_us;        /* after which the service ends the session */
+	uint64_t timeout_us;        /* the service ends the session after this time without a heartbeat */
 	/*
 	 * Called once, by the thread that finds the session lost in
 	 * lock_session_beat.  It must only set or queue something.

@@ -189,8 +189,9 @@ static int send_plan(struct zk *z, void *arg, struct call *c)
 	}
 	rc = zoo_amulti(z->zh, (int)p->parts, p->zk, c->results, zk_on_multi, c);
 	/*
-	 * If the session ends between the test of zk_call and this call, the library (3.8.0) frees paths: those that
-	 * it has seen are not freed here.  Of more than two operations it frees one path twice, and the process ends at once in place of soon.
+	 * If the session ends between the test of zk_call and this call, the library (3.8.0)
+	 * frees the paths that it has seen, so they are not freed here.  If there are more than
+	 * two operations, it frees one path twice, and the process ends at once.
 	 */
 	if (rc == ZINVALIDSTATE)
 		p->parts = 0;
@@ -216,7 +217,7 @@ static int make_root(struct zk *z, uint64_t deadline_us)
 
 	for (unsigned i = 0; i < 2; i++) {
 		struct call *c;
-		int err = zk_ask(z, send_top, paths[i], deadline_us, &c); /* may be repeated: it has no other outcome */
+		int err = zk_ask(z, send_top, paths[i], deadline_us, &c); /* may be repeated, because the outcome is the same */
 
 		if (!err)
 			zk_call_put(c);
@@ -242,7 +243,7 @@ static int look(struct plan *p, struct zk *z, unsigned i, uint64_t deadline_us)
 	return err;
 }
 
-/* Part k is the first that failed, with err.  Returns 0 if the operation must be tried again. */
+/* Part k is the first part that failed, with err.  Returns 0 if the operation must be tried again. */
 static int plan_mend(struct plan *p, struct zk *z, unsigned k, int err, uint64_t deadline_us)
 {
 	const unsigned i = p->op[k];
@@ -298,7 +299,7 @@ static int plan_stats(const struct plan *p, struct zk *z, const struct call *c, 
 	return err ? -UNREACHABLE : 0;
 }
 
-/* Tries it once.  Returns 0 with *again set if it must be tried again. */
+/* Tries the operation once.  Returns 0 with *again set if it must be tried again. */
 static int plan_try(struct plan *p, struct zk *z, struct lock_stat *stats, uint64_t deadline_us, bool *again)
 {
 	struct call *c;
@@ -457,7 +458,7 @@ static const struct lock_service_ops zk_ops = {
 	.free = zk_free,
 };
 
-/* The rights of files and directories: of anyone, or of those that have the session's key. */
+/* The rights of files and directories: for anyone or, if `key` is set, for owners of the session's key. */
 static void set_rights(struct zk *z, bool key)
 {
 	static char world[] = "world", anyone[] = "anyone", auth[] = "auth", none[] = "";

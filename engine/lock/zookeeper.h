@@ -20,9 +20,10 @@
 #include "engine/lock/lock.h"
 
 struct lock_zookeeper_options {
-	const char *hosts;          /* "HOST:PORT,..."; names of hosts are resolved once */
-	const char *chroot;         /* CLUSTER */
-	const char *digest;         /* "user:password", which reading and changing need from then on; NULL: anyone may */
+	const char *hosts;  /* "HOST:PORT,..."; names of hosts are resolved once */
+	const char *chroot; /* CLUSTER */
+	const char
+		*digest; /* "user:password"; from then on only sessions with it can read or change files.  NULL: any session can */
 	uint64_t timeout_us;        /* the session's timeout, as requested */
 	uint64_t patience_us;       /* the longest wait for a connection, and for the answer to a read */
 	void (*expired)(void *arg); /* called once when the session has ended, under a lock: only queues work.  May be NULL */
@@ -31,9 +32,10 @@ struct lock_zookeeper_options {
 #define LOCK_ZOOKEEPER_TIMEOUT_MIN_US UINT64_C(2000000)
 
 /*
- * Begins a session; lock_service_free ends it.  hosts and so on are copied.  After an error *why is a line for the user, or NULL,
- * which the caller frees.  -UNREACHABLE; -EACCES: another key; -EINVAL: a wrong option, or ZooKeeper grants a timeout below
- * LOCK_ZOOKEEPER_TIMEOUT_MIN_US.
+ * Begins a session; lock_service_free ends it.  hosts and so on are copied.
+ * After an error *why is a line for the user, which the caller frees, or NULL.
+ * -UNREACHABLE; -EACCES: another key; -EINVAL: a wrong option, or ZooKeeper
+ * grants a timeout below LOCK_ZOOKEEPER_TIMEOUT_MIN_US.
  */
 int lock_zookeeper_open(const struct lock_zookeeper_options *o, struct lock_service **out, char **why) TFS_MUST;
 /* Returns the timeout that ZooKeeper has granted. */

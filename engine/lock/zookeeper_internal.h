@@ -28,7 +28,7 @@ struct zk {
 	struct watch_set watches; /* has a mutex of the same rank: watches are called without the mutex above */
 	zhandle_t *zh;
 	bool connected;
-	bool ended;         /* the session; never cleared */
+	bool ended;         /* the session has ended; never cleared */
 	struct call *calls; /* calls without an answer, and answers that their callers have not read */
 	struct mark *marks; /* zookeeper_watch.c */
 	struct task_pool *pool;
@@ -66,7 +66,7 @@ struct call {
 	struct zoo_op_result results[];
 };
 
-/* Sends a request whose answer goes to c, and returns an error of the library. */
+/* Sends a request whose answer will be in c.  Returns an error of the library. */
 typedef int send_fn(struct zk *z, void *arg, struct call *c);
 
 /* Returns -errno for an error of the library.  -UNREACHABLE: the outcome of a change is unknown. */
@@ -83,7 +83,7 @@ int zk_call(struct zk *z, send_fn *send, void *arg, unsigned parts, bool change,
 void zk_call_put(struct call *c);
 /* Takes it off the list and frees it.  The caller holds the mutex. */
 void zk_call_free(struct call *c);
-/* Repeats a request that changes nothing until there is an answer of ZooKeeper.  Returns its error, too; else *out as zk_call. */
+/* Repeats a request that changes nothing until ZooKeeper answers.  Returns the answer's error; on 0 *out is as in zk_call. */
 int zk_ask(struct zk *z, send_fn *send, char *path, uint64_t deadline_us, struct call **out) TFS_MUST;
 /* Asks for the znode of a name, as zk_ask does, after the outcome of every earlier change of the session.  "" is the root. */
 int zk_read(struct zk *z, const char *name, send_fn *send, uint64_t deadline_us, struct call **out) TFS_MUST;

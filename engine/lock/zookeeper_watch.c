@@ -15,8 +15,9 @@
  * child.  A child whose file was removed is freed.
  *
  * The children of `servers/` are ephemeral files, whose owners write them twice a second.
- * Their watchers want to know who lives.  So a changed ephemeral child is neither reported
- * nor asked for again.  It is idle then, and the names of its directory show its end.
+ * Their watchers need only know which servers live.  So a changed ephemeral child is
+ * neither reported nor asked for again.  It is idle then, and the names of its directory
+ * show its end.
  *
  * The library sets the watches again after a reconnection, and reports what has
  * changed meanwhile.  An answer that was lost with the connection is asked for again
@@ -49,15 +50,15 @@ struct mark {
 	bool again;       /* ask again after it */
 	bool armed;       /* ZooKeeper reports the next change */
 	bool lost;        /* the answer was lost: ask when connected */
-	bool known;       /* it was armed once, and so was each child that a directory had then */
+	bool known;       /* it was armed once, and each child of a directory's first list, too */
 	bool report;      /* call the watches after the answer */
 	bool first;       /* a child that its directory counts in `unknown` */
-	bool ephemeral;   /* as is czxid, from the last answer */
+	bool ephemeral;   /* as the last answer states it, like czxid */
 	bool listed;      /* a directory: names have been read */
 	bool absent;      /* a directory: ask by exists */
-	unsigned unknown; /* a directory: children that it had then and that are not known */
+	unsigned unknown; /* a directory: the children of its first list that are not known yet */
 	uint64_t round;   /* counts a directory's lists of names; a child has the last list with its name */
-	int64_t czxid;    /* the creation of the file; 0: there is none */
+	int64_t czxid;    /* ZooKeeper's id of the file's creation; 0 if there is no file */
 	char name[];
 };
 
@@ -206,7 +207,7 @@ static bool mark_answered(struct mark *m, int rc)
 	return false;
 }
 
-/* Ends the wait of marks_watch if it was for this. */
+/* Ends the wait of marks_watch if it waits for this mark. */
 static void mark_known(struct mark *m)
 {
 	struct mark *dir = m->dir;

@@ -188,7 +188,7 @@ static void log_sync_locked(struct log *l, struct log_wakeups *w)
  * There is no space for a group.  Cuts off the part of it that was written and
  * syncs the records before it, so that they need not be written again to the
  * next file.  Returns false if this thread no longer has the writer's role, or
- * gives it back because another thread syncs.
+ * has returned the role because another thread syncs.
  */
 static bool log_write_no_space_locked(struct log *l, struct log_segment *s, struct log_wakeups *w)
 {
@@ -254,7 +254,7 @@ static void log_write_locked(struct log *l, struct log_wakeups *w)
 	log_wake_next_locked(l);
 }
 
-/* Unlocks l->mu.  The caller must wake the tickets that the last step answered (*w).  Tickets of earlier steps are awake. */
+/* Unlocks l->mu.  The caller must wake the tickets that the last step answered (*w).  The tickets of earlier steps have been woken. */
 static int log_wait_unlock(struct log *l, struct log_ticket *t, struct log_wakeups *w)
 {
 	while (t->private_state != TICKET_DONE) {

@@ -54,10 +54,10 @@ struct log_options {
 	uint64_t segment_bytes;    /* at first */
 	uint64_t sync_interval_us; /* unsynced records are synced after this by a task */
 	uint64_t stall_us;         /* default 0: 5 s */
-	uint64_t retry_us;         /* between attempts to open a fresh file after both writers have failed; default 0: 1 s */
-	uint64_t mark_us;          /* after a sync its mark is written; default 0: 100 ms */
-	struct task_pool *pool;    /* runs the lazy sync and the second writer */
-	struct task *rolled;       /* queued each time that a segment is full; may be NULL */
+	uint64_t retry_us;      /* the pause between attempts to open a fresh file after both writers have failed; default 0: 1 s */
+	uint64_t mark_us;       /* the mark of a sync is written after this time; default 0: 100 ms */
+	struct task_pool *pool; /* runs the lazy sync and the second writer */
+	struct task *rolled;    /* queued each time that a segment is full; may be NULL */
 	/*
 	 * NULL: no fence.  Called after each sync, before its records are
 	 * answered.  Returns 0 if the log is still this process's own,
@@ -67,7 +67,7 @@ struct log_options {
 	 * `sync` was asked for.
 	 */
 	int (*fence)(void *arg);
-	/* Returns true if the fence waits, not for storage: no call counts as stalled then.  Any thread; takes no lock. */
+	/* Returns true if the fence waits for something other than storage.  No call counts as stalled then.  Any thread; takes no lock. */
 	bool (*fence_waits)(void *arg);
 	void *fence_arg;
 };

@@ -22,9 +22,9 @@
  * name, is no segment: it was never finished, or was dropped and waits to be
  * used again.
  *
- * A segment cuts every earlier segment just below its first LSN.  One begun by
- * rolling over starts at the next LSN, so it cuts nothing; one begun by
- * abandoning a file starts at the durable LSN + 1.
+ * A segment cuts every earlier segment just below its first LSN. A segment begun by rolling
+ * over starts at the next LSN, so it cuts nothing.  A segment begun after an abandoned file
+ * starts at the durable LSN + 1.
  *
  * Record: frame of 40 bytes, body, zeros up to a multiple of 8.
  *	0  u32 crc32c of bytes 4..40, started from the salt

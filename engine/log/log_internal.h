@@ -34,8 +34,8 @@
 #define LOG_PAGE_BYTES 4096u
 #define LOG_RETRY_US 1000000u
 #define LOG_MARK_US 100000u
-#define LOG_PATIENCE 6u   /* times stall_us that a call of the second writer may take */
-#define LOG_STUCK_MOST 2u /* replaced threads inside I/O, above which retries pause */
+#define LOG_PATIENCE 6u   /* a call of the second writer may take this many times stall_us */
+#define LOG_STUCK_MOST 2u /* above this number of replaced threads inside I/O, retries pause */
 
 /* Encoded records, in LSN order.  The list holds one reference, and each write under way one. */
 struct log_chunk {
@@ -57,10 +57,10 @@ struct log_segment {
 	uint64_t syncs;
 	struct file *file;  /* NULL once durable or abandoned */
 	unsigned io;        /* threads using file */
-	bool entry_durable; /* its name in the directory */
+	bool entry_durable; /* its name in the directory is durable */
 	bool retired;       /* needs no further I/O */
 	bool no_ahead;      /* there was no space for zeros once */
-	bool abandoned;     /* by a switch: its content above last_lsn is unknown */
+	bool abandoned;     /* a switch has abandoned it: its content above last_lsn is unknown */
 	bool headed;        /* a header of this use may be in the file */
 };
 
@@ -69,14 +69,15 @@ STAILQ_HEAD(ticket_list, log_ticket);
 
 /*
  * A sync wakes the writers that it answers, and most of them soon submit
- * another record.  The next sync waits for as many as came back in time
- * before, at most as long as a sync takes.  Otherwise the writers split into two halves
- * that wait for each other's syncs.  A single writer does not wait.
+ * another record.  The next sync waits until as many have come back as did
+ * before, but at most as long as a sync takes.  Otherwise the writers split
+ * into two halves that wait for each other's syncs.  A single writer does not
+ * wait.
  */
 struct log_gather {
 	uint64_t until_us;   /* the end of the wait under way, or 0 */
 	unsigned want;       /* the wait ends earlier if this many syncers wait */
-	unsigned left;       /* syncers that waited already when it began */
+	unsigned left;       /* syncers that waited already when the wait began */
 	bool timed;          /* a sleeper will wake up at until_us */
 	uint64_t sync_us;    /* duration of a sync: mean of the last few */
 	unsigned cap;        /* syncers that came back during the last wait that ran out of time */
@@ -120,12 +121,12 @@ struct log {
 	 */
 	struct event rounds[2];
 	unsigned round;       /* number of the last sync that was begun */
-	uint64_t sync_target; /* the LSN that it is for */
+	uint64_t sync_target; /* the LSN up to which that sync makes records durable */
 	struct log_gather gather;
 
 	/* roles */
 	bool writing, syncing, switching;
-	bool no_space; /* the last write found none, so the next one waits for the sync under way */
+	bool no_space; /* the last write found no space, so the next one waits for the sync under way */
 	uint64_t write_since_us, sync_since_us, switch_since_us; /* start of the system call under way */
 	uint64_t gen;
 	unsigned inflight; /* threads inside I/O of any generation */
@@ -140,7 +141,7 @@ struct log {
 	int refusing; /* 0, or the error that log_submit returns */
 	bool lost;    /* the fence is lost: refusing for ever */
 	uint64_t retry_at_us;
-	unsigned failures; /* since the last fresh file */
+	unsigned failures; /* failed attempts since the last fresh file */
 
 	bool sync_armed, sync_urgent, mark_armed;
 	struct task sync_task, retry_task, mark_task, *rolled;
@@ -194,14 +195,14 @@ struct log_group {
 	struct tfs_bytes v[LOG_GROUP_PIECES + 1]; /* one more for the zeros */
 	struct log_chunk *chunk[LOG_GROUP_PIECES];
 	unsigned count;
-	size_t bytes, end; /* end: offset in the last chunk */
+	size_t bytes, end; /* end: the end of the group in the last chunk */
 	uint64_t last_lsn;
 };
 void log_group_take_locked(struct log *l, uint64_t bytes, struct log_group *g);
 void log_group_put_locked(struct log *l, struct log_group *g);
 
 /* log_file.c */
-/* Makes the file, without a header, from `recycled` (taken; NULL: an empty file).  No lock. */
+/* Makes the file, without a header, from `recycled`, which it takes, or as an empty file if `recycled` is NULL. The caller holds no lock. */
 int log_segment_new(
 	struct log *l, uint64_t number, uint64_t first_lsn, struct log_segment *recycled, struct log_segment **out) TFS_MUST;
 int log_segment_header(struct log *l, struct log_segment *s, uint64_t durable_lsn) TFS_MUST;

@@ -41,7 +41,7 @@ void log_mark_soon_locked(struct log *l)
 	task_queue_after(&l->mark_task, l->mark_us);
 }
 
-/* Unlocks meanwhile.  Does nothing if another thread writes or switches, because its sync arms the task again. */
+/* Unlocks meanwhile.  Does nothing if another thread writes or switches, because that thread's sync arms the task again. */
 static void log_mark_locked(struct log *l)
 {
 	struct log_segment *s = l->active;

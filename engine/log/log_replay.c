@@ -2,24 +2,25 @@
 /*
  * Reading a dead incarnation's log.
  *
- * Segments are read in the order of their numbers.  One without a valid header
- * of its number was never finished and is ignored (a crash may separate the
- * rename of a recycled file from its header).  A segment cuts all earlier segments
- * just below its first LSN (log_format.h), so every LSN is in one place only: in the
- * last segment that begins at or below it.  Replay from from_lsn therefore begins at
- * the last segment that starts at or below it.  It does not matter whether older
+ * Segments are read in the order of their numbers.  A file without a valid header of
+ * its number was never finished and is ignored (a crash may separate the rename of a
+ * recycled file from its header).  A segment cuts all earlier segments just below
+ * its first LSN (log_format.h), so every LSN is in one place only: in the last
+ * segment that begins at or below it.  Replay from from_lsn therefore begins at the
+ * last segment that starts at or below it.  It does not matter whether older
  * segments are missing, or have reappeared after an unsynced unlink.
  *
  * The log ends where the next LSN is missing.  That is either the end that a
  * crash left, or damage.  Headers of segments and all valid frames after that place
  * state a durable LSN (the frames are searched at every multiple of 8, because
  * damage hides lengths).  Such a statement is true wherever it stands, also in cut
- * parts.  If one covers the missing record, the result is -EBADMSG and not a shorter
- * log.  If none does, valid records after that place are counted as lost: a power
- * cut may leave some of an unsynced group, but so may damage to records that no mark
- * (log_mark.c) covers yet.  Both copies of a header lie in one page.  If that page
- * is lost and no other segment has the salt, marks are accepted without it, and
- * records by the checksum of their bodies, which has no salt.
+ * parts.  If a statement covers the missing record, the result is -EBADMSG and not a
+ * shorter log.  If no statement covers it, valid records after that place are
+ * counted as lost: a power cut may leave some of an unsynced group, but so may
+ * damage to records that no mark (log_mark.c) covers yet.  Both copies of a header
+ * lie in one page.  If that page is lost and no other segment has the salt, marks
+ * are accepted without it, and records by the checksum of their bodies, which has no
+ * salt.
  *
  * A seal (log_seal.h) is what log_scan finds at one time.  It reads every segment up
  * to its last whole record, or to its cut, and every statement.  A mark is not
@@ -43,7 +44,7 @@
 #define WINDOW_BYTES (1u << 20)
 
 struct segment {
-	uint64_t number, bytes; /* number: first */
+	uint64_t number, bytes; /* `number` first, for the sort */
 	struct log_header h;
 	uint64_t end; /* nothing from this offset on is read */
 	bool whole;   /* it has a valid header of its own number */
@@ -59,7 +60,7 @@ struct replay {
 	bool scan;   /* set for a seal, during which the files may change */
 	struct log_end end;
 	uint64_t last_lost;
-	size_t at; /* segment and offset where reading stopped */
+	size_t at; /* the index of the segment where reading stopped, and the offset in it */
 	uint64_t at_offset;
 	log_replay_fn *fn;
 	void *arg;

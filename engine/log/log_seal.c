@@ -23,9 +23,10 @@
  *	before 5            the steps are repeated and may read more records than the
  *	                    first time.  No reader has used the first result
  *	after 5             the first stored seal stays.  A later result is discarded
- * Step 2 comes before 3.  Otherwise a power cut of the storage could undo the rename
- * when readers rely on it, and the zombie would find its directory again.  Step 4
- * comes after 3, because step 3 may read bytes that only a page cache has.
+ * Step 2 comes before step 3.  Otherwise a power cut of the storage could undo
+ * the rename when readers rely on it, and the zombie would find its directory
+ * again.  Step 4 comes after 3, because step 3 may read bytes that only a page
+ * cache has.
  *
  * A seal does not describe what a zombie may change.  It lists no empty segment, and
  * only those bytes of a segment that hold whole records that count.  The log never

@@ -14,7 +14,7 @@
 
 #include "engine/log/log.h"
 
-/* At most, so that a seal fits in a file of the lock service. */
+/* The most segments of a seal, so that it fits in a file of the lock service. */
 #define LOG_SEAL_SEGMENTS_MOST 12000u
 
 /* The records of one segment that count, and the file offset at which they end. */

@@ -17,14 +17,14 @@
 #include "engine/log/log.h"
 
 struct log_stretch;
-/* For about this many bytes of records, including its own overhead. */
+/* Makes a stretch for about this many bytes of records, including its own overhead. */
 int log_stretch_new(size_t bytes, struct log_stretch **out) TFS_MUST;
 void log_stretch_free(struct log_stretch *s);
 /* Empties it; its memory is reused. */
 void log_stretch_clear(struct log_stretch *s);
 /*
- * Copies r, whose LSN must be above the previous one's.  -ENOSPC if the stretch
- * is full; it is unchanged then.  An empty one accepts any record.  -ENOMEM.
+ * Copies r, whose LSN must be above the previous one's.  -ENOSPC if the stretch is full; it is
+ * unchanged then.  An empty stretch accepts any record.  -ENOMEM.
  */
 int log_stretch_add(struct log_stretch *s, const struct log_record *r) TFS_MUST;
 void log_stretch_sort(struct log_stretch *s);

@@ -38,7 +38,7 @@ struct log_sorted {
 	size_t count;
 	struct arena rows; /* memory of the rows of the blocks */
 	uint64_t salt;
-	struct log_stretch *run; /* being filled */
+	struct log_stretch *run; /* the run that is being filled */
 };
 
 /* ---- writing ---- */

@@ -32,10 +32,10 @@
  *
  * If a step fails or stalls, the file is unlinked (with a fence: only before
  * step 4, because a seal may list it later; the next file cuts it), every waiter gets the
- * error, and the log refuses writes until a later attempt succeeds.  Their
- * records are void from then on: every later attempt omits them.  If the server
- * crashes before one succeeds, replay reads the old file, which may contain such
- * a record.  The ticket's in_doubt states that.
+ * error, and the log refuses writes until a later attempt succeeds.  The records of these
+ * waiters are void from then on: every later attempt omits them.  If the server crashes
+ * before an attempt succeeds, replay reads the old file, which may contain such a record.
+ * The ticket's in_doubt states that.
  *
  * A replaced thread may wake at any time and still write to, sync or unlink
  * its file.  That does no harm: the file's number is below the number of the

@@ -56,9 +56,9 @@ struct meta_tablet {
 	unsigned redo_count;
 	struct tablet_token *tokens; /* by client, then number */
 	unsigned token_count;
-	struct meta_tablet
-		*merge;   /* owned, or NULL: the lower tablet, which belongs to this tablet as soon as its own row is deleted */
-	bool unfolded;    /* this row includes such a tablet, and METADATA's row does not yet */
+	struct meta_tablet *
+		merge; /* owned, or NULL: the lower tablet, which belongs to this tablet as soon as the lower tablet's own row is deleted */
+	bool unfolded;    /* this row includes a merged tablet, and METADATA's row does not yet */
 	bool stale_merge; /* METADATA's row has the column of a merge that did not happen; the next edit deletes it */
 };
 void meta_tablet_fini(struct meta_tablet *m);
@@ -139,8 +139,8 @@ int meta_root_encode(const struct meta_tablet *m, struct buf *out) TFS_MUST;
 int meta_root_decode(struct tfs_bytes in, struct meta_tablet *m) TFS_MUST;
 
 /*
- * Writes the rows of a snapshot or clone to files of the lock service, rows/<table>.<n>: rows in the form of the root file, one
- * after the other.
+ * Writes the rows of a snapshot or clone to files of the lock service, rows/<table>.<n>: rows
+ * in the form of the root file, one row after another.
  */
 #define META_ROWS_DIR "rows"
 enum { META_ROWS_MAX = 512 << 10 }; /* bytes of a file */
@@ -149,13 +149,13 @@ struct meta_rows {
 	int (*write)(void *arg, const char *name, struct tfs_bytes rows);
 	void *arg;
 	unsigned written; /* files */
-	struct buf rows;  /* that are not yet written */
+	struct buf rows;  /* rows that are not yet written */
 };
 /* Adds a row.  -EFBIG: the row is too large for a file, and is left out. */
 int meta_rows_add(struct meta_rows *w, const struct meta_tablet *m) TFS_MUST;
 /* Writes the last file.  Call it after errors, too. */
 int meta_rows_end(struct meta_rows *w) TFS_MUST;
-/* Returns whether a file can have the row. */
+/* Returns true if a file of rows can have the row. */
 bool meta_rows_can(const struct meta_tablet *m);
 
 #endif

@@ -95,7 +95,7 @@ static int encode_tokens(const struct tablet_token *v, unsigned count, struct bu
 	return 0;
 }
 
-/* Accepts ascending order only, as they are written. */
+/* Accepts tokens in ascending order only, as they are written. */
 static int decode_tokens(struct reader r, struct meta_tablet *m)
 {
 	uint64_t client, number, last_client = 0, last_number = 0;
@@ -277,7 +277,7 @@ fail:
 	return err;
 }
 
-/* Accepts ascending order only, as they are written; then adding one is cheap. */
+/* Accepts files in ascending order only, as they are written; then adding a file is cheap. */
 static int decode_file(struct meta_tablet *m, struct reader *r)
 {
 	struct tablet_file f = {0};

@@ -27,10 +27,10 @@
  *	lstr tokens, as in tablet:tokens without the format byte, or empty
  *	u32 CRC-32C of all before
  *
- * The entry of a file must fit a cell whose value a scan returns (256 KiB), and
- * four row keys of 64 KiB do not.  If it would not fit, `first` is stored as
- * begin or, if it is below begin, cut.  It remains a lower bound, and on the
- * same side of begin (meta_file_normalise).
+ * The entry of a file must fit a cell whose value a scan returns (256 KiB), and four row keys
+ * of 64 KiB do not.  If the entry would not fit, begin is stored in place of `first` or, if
+ * `first` is below begin, `first` is cut.  It remains a lower bound, and on the same side of
+ * begin (meta_file_normalise).
  */
 #ifndef TFS_META_FORMAT_H
 #define TFS_META_FORMAT_H
@@ -48,7 +48,7 @@ void meta_sst_key_put(uint8_t key[META_SST_KEY_BYTES], const struct tablet_file 
 bool meta_sst_key_get(struct tfs_bytes key, struct tablet_file *f);
 void meta_file_normalise(struct tablet_file *f);                                  /* may cut `first` */
 int meta_sst_value_encode(const struct tablet_file *f, struct buf *out) TFS_MUST; /* appends; f is normalised */
-/* Decodes into f, whose key members are set.  f must own no memory in begin, end, first and last. */
+/* Decodes into f.  The caller has set the key members of f. f must own no memory in begin, end, first and last. */
 int meta_sst_value_decode(struct tfs_bytes in, struct tablet_file *f) TFS_MUST;
 int meta_u64_encode(uint64_t v, struct buf *out) TFS_MUST;
 int meta_u64_decode(struct tfs_bytes in, uint64_t *v) TFS_MUST;

@@ -52,7 +52,7 @@ static int writer_finish(struct writer *w, struct op **ops, unsigned *count)
 	return 0;
 }
 
-/* encoded: the result of encoding the column into w->value. */
+/* `encoded` is the result of encoding the column into w->value. */
 static void write_column(struct writer *w, enum meta_family family, struct tfs_bytes qualifier, int encoded)
 {
 	struct op *op;

@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <sys/types.h>
 
-enum { PROBE_BLOCK = 3000 /* of 8-byte words, not of pages */, PROBE_BLOCKS = 3 };
+enum { PROBE_BLOCK = 3000 /* bytes of a block: 8-byte words, but not whole pages */, PROBE_BLOCKS = 3 };
 
 enum probe_op {
 	/* An error of these ends the probe. */
@@ -62,7 +62,7 @@ enum probe_try {
 	PROBE_TRY_DIRECTORY,
 	PROBE_TRY_LOCK,
 	PROBE_TRY_MOUNT,
-	PROBE_TRIES,                  /* the next ones are not part of each side's turn */
+	PROBE_TRIES,                  /* the lists from here on are not part of each side's turn */
 	PROBE_TRY_MARK = PROBE_TRIES, /* makes the marker */
 	PROBE_TRY_FIND,               /* one step: looks for it */
 	PROBE_TRY_RACE,               /* each step is carried out by both sides at once */
@@ -79,7 +79,7 @@ struct probe_side {
 	char *top;                     /* the probe's directory on this side */
 	struct file *held;             /* the file that the side has open */
 	char path[PATH_MAX];           /* the last step's file */
-	char answer[PROBE_ANSWER_MAX]; /* after the result 1 */
+	char answer[PROBE_ANSWER_MAX]; /* the wrong answer, after the result 1 */
 	uint64_t written;
 	uint8_t bytes[PROBE_BLOCK], got[PROBE_BLOCK];
 };

@@ -5,8 +5,7 @@
  * nothing but the files.  In each round, each side in turn is the writer of these tries:
  *
  *   growth     the observer reads the file and its size; the writer appends
- *              and syncs; the observer reads again, through the descriptor
- *              that it has and through a fresh one.  Three times
+ *              and syncs; the observer reads again, through its old descriptor and through a fresh one.  Three times
  *   overwrite  the same with writes in place into reserved space, as a commit
  *              log's; twice to each block
  *   names      the observer looks a name up, so that its kernel caches the
@@ -21,8 +20,8 @@
  * are in tries.c, and side.c carries them out.
  *
  * Each try uses new names, so that a wrong answer does not cause further ones.  An answer
- * that only a cache or a missing ability explains is counted.  Another error, as EIO,
- * ends the probe, because it proves nothing.
+ * that only a cache or a missing ability explains is counted.  Another error, for example
+ * EIO, ends the probe, because it proves nothing.
  */
 #include "engine/base/clock.h"
 #include "engine/base/hash.h"
@@ -46,7 +45,7 @@ enum { RACES_MAX = 16, ROUNDS = 200, REMOVE_TRIES = 60 };
 struct run {
 	struct probe *p;
 	unsigned number;           /* the number of the try */
-	struct probe_side side[2]; /* the second one has names only, if it is another process */
+	struct probe_side side[2]; /* the second side has names only if it is another process */
 };
 
 /* ---- answers ---- */
@@ -89,7 +88,7 @@ static int count(struct run *r, enum probe_property what, const char *path, bool
 
 /* ---- steps ---- */
 
-/* Lets the other process carry out a step.  Returns as probe_side_do. */
+/* Lets the other process carry out a step.  Returns what probe_side_do returns. */
 static int ask(const struct run *r, unsigned which, unsigned step, char answer[PROBE_ANSWER_MAX])
 {
 	const struct probe_order order = {r->side[1].random, r->number, which, step};
@@ -206,7 +205,7 @@ static void nap(void)
 	nanosleep(&t, NULL);
 }
 
-/* Waits for the marker, because a stale storage may show it late. */
+/* Waits for the marker, because storage with stale caches may show it late. */
 static int find_marker(struct run *r)
 {
 	uint64_t until = monotonic_us() + FIND_US;

@@ -8,9 +8,9 @@
  *
  * With one directory twice it finds storage that fails on one host: exclusive
  * creates, syncs of directories, locks.  Only two mounts find stale caches, and
- * only two hosts find those of each host: two NFS mounts of one host share state.
- * So the other side can be another process (struct probe.far), which carries out
- * the steps of that side one by one (struct probe_sides).
+ * only two hosts find the stale caches of a host: two NFS mounts of one host
+ * share state. So the other side can be another process (struct probe.far),
+ * which carries out the steps of that side one by one (struct probe_sides).
  */
 #ifndef TFS_PROBE_PROBE_H
 #define TFS_PROBE_PROBE_H
@@ -44,7 +44,7 @@ struct probe_order {
 #define PROBE_ANSWER_MAX 100u
 struct probe_reply {
 	int err;                       /* 0, -errno, 1: wrong */
-	char answer[PROBE_ANSWER_MAX]; /* of 1: what was seen */
+	char answer[PROBE_ANSWER_MAX]; /* if err is 1: the wrong answer */
 };
 /* Returns 0 with *reply, or -errno if the other side does not answer. */
 typedef int probe_far_fn(void *arg, const struct probe_order *order, struct probe_reply *reply);
@@ -54,7 +54,7 @@ struct probe {
 	/* The other side is another process: dir[1] is its name in messages.  NULL: it is this process. */
 	probe_far_fn *far;
 	void *far_arg;
-	/* The probe ends after this many rounds or this time, but not before one round.  0: 200, and 8 s. */
+	/* The probe ends after this many rounds or this time, but not before one round.  The defaults for 0 are 200 rounds and 8 s. */
 	unsigned rounds;
 	uint64_t most_us;
 	bool (*stop)(void *arg); /* called between tries, and ends the probe if it returns true; may be NULL */
@@ -99,8 +99,9 @@ int probe_mount_options(const char *dir, char **why) TFS_MUST;
 bool probe_mount_caches(const char *mountinfo, unsigned major, unsigned minor);
 
 /*
- * The other side of probes of other processes, in one directory.  An order names one of the steps above, so it can reach no
- * file but those of probe-<random>.  Files that a probe has left open are closed when further probes come.  Threads: any.
+ * The other side of probes of other processes, in one directory.  An order names one of the
+ * steps above, so it can reach only files in probe-<random>.  Files that a probe has left open
+ * are closed when further probes come.  Threads: any.
  */
 struct probe_sides;
 int probe_sides_new(const char *dir, struct probe_sides **out) TFS_MUST;

@@ -16,7 +16,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-enum { NAMES_MAX = 64, SIDES = 32 }; /* SIDES: so many servers can begin at once */
+enum { NAMES_MAX = 64, SIDES = 32 }; /* SIDES: this many servers can begin at once */
 
 void probe_name_path(const struct probe_side *d, const char *name, char out[PATH_MAX])
 {
@@ -209,7 +209,7 @@ struct far_side {
 	struct probe_side side; /* top is NULL if there is no side */
 	struct probe_order last;
 	struct probe_reply reply;
-	uint64_t used; /* the larger, the later */
+	uint64_t used; /* counts uses: the side used last has the largest number */
 };
 struct probe_sides {
 	const char *dir;
@@ -237,7 +237,7 @@ void probe_sides_free(struct probe_sides *p)
 	free(p);
 }
 
-/* Returns the probe's side, which takes the place of the one that was used least recently. */
+/* Finds the probe's side.  A new one replaces the side that was used least recently. */
 static int find_side(struct probe_sides *p, uint64_t probe, struct far_side **out)
 {
 	struct far_side *oldest = p->sides, *s;

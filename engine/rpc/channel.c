@@ -12,9 +12,9 @@
 
 #define PAUSE_FIRST_US 2000u
 #define PAUSE_MOST_US 100000u
-#define SCAN_BATCH_MAX ((size_t)512 << 10) /* the largest cell fits behind it into a small frame */
+#define SCAN_BATCH_MAX ((size_t)512 << 10) /* a batch of this size and the largest cell fit into a small frame */
 
-/* Returns false if the time is over; *err is set if the caller's wait ends before. */
+/* Returns false if the time is over, or if the caller's wait ends before; then *err is set. */
 static bool pause_until(uint64_t until, uint64_t *pause_us, int *err)
 {
 	const bool ends = stop_asked_waiting(true);
@@ -39,8 +39,8 @@ static bool is_connected(struct channel *c)
 }
 
 /*
- * The user of a request.  If the server takes root for nobody, a mount asks for names without a
- * user, and for cells on behalf of the user of the call that its thread serves.
+ * The user of a request.  If the server squashes root, a mount asks for names without a user,
+ * and for cells on behalf of the user of the call that its thread serves.
  */
 static const struct tfs_user *user_of(const struct channel *c, const struct ts_request *q)
 {
@@ -165,7 +165,7 @@ static int tablets_receive(struct ts_sent *sent, const struct ts_request *q, str
 	int err;
 
 	if (getpid() != c->pid)
-		return -EPERM; /* what was sent is the parent's */
+		return -EPERM; /* the parent has sent it, and gets the answer */
 	err = channel_receive(c, x->conn, &x->w, x->limit_us, &answer);
 	conn_put(x->conn);
 	channel_leave(c);
@@ -285,7 +285,7 @@ static void nothing(void *arg)
 void channel_end(struct channel *c)
 {
 	if (channel_enter(c))
-		return; /* it was called before */
+		return; /* channel_end was called before */
 	mutex_lock(&c->lock);
 	c->ended = true;
 	mutex_unlock(&c->lock);
@@ -297,7 +297,7 @@ void channel_free(struct channel *c)
 {
 	if (!c)
 		return;
-	/* In a child the thread does not exist, and the connections are the parent's. */
+	/* In a child process the thread does not exist, and the connections belong to the parent. */
 	if (getpid() != c->pid)
 		return;
 	hang_up(c);

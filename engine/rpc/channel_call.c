@@ -34,7 +34,7 @@ struct link {
 	struct conn *conn;
 	bool large;
 	uint64_t stream;      /* its number among the small connections, in the upper bits of the numbers of notices */
-	uint64_t notices;     /* that have come */
+	uint64_t notices;     /* the number of notices that have come */
 	struct event greeted; /* set to 1 when the HELLO of the server has come, or the connection is lost */
 	int err;              /* then */
 	char *why;

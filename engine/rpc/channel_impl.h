@@ -45,7 +45,7 @@ struct channel {
 	bool watches, unreachable; /* unreachable: it was logged */
 	bool ended;                /* the server has ended (channel_end), so no call begins any more */
 	unsigned users;            /* calls that have begun and not returned */
-	struct event_call empty;   /* after the last one */
+	struct event_call empty;   /* planned after the last call */
 	_Atomic bool squash_root;  /* as the server's HELLO has it */
 	struct tfs_login login;    /* as the server's HELLO has it */
 };
@@ -58,7 +58,7 @@ void channel_empty(struct event_call *call); /* the function of `empty` */
 /* The next functions are called between channel_enter and channel_leave, except channel_call. */
 /* Returns a reference to the connection, which is made if there is none. */
 int channel_connection(struct channel *c, bool large, struct conn **out, char **why) TFS_MUST;
-/* Sends a request, for whose answer *w waits from then on.  May take *request, but -UNREACHABLE: it was not sent, and not taken. */
+/* Sends a request; *w then waits for its answer.  May take *request, except if it returns -UNREACHABLE: then nothing was sent. */
 int channel_send(struct channel *c, struct conn *conn, enum frame_service service, struct buf *request, struct waiting *w) TFS_MUST;
 /* Waits for the answer, and takes it.  limit_us 0: without end. */
 int channel_receive(struct channel *c, struct conn *conn, struct waiting *w, uint64_t limit_us, struct buf *answer) TFS_MUST;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #define READ_BYTES (64u << 10)
-#define SEND_BYTES (256u << 10) /* are sent at once; then other threads may queue frames */
+#define SEND_BYTES (256u << 10) /* bytes that are sent at once; then other threads may queue frames */
 #define TICK_S 1.
 
 /* A frame, or an answer in pieces, that is being sent. */
@@ -136,7 +136,7 @@ void conn_put(struct conn *c)
 	stream_fini(&c->stream);
 	drop_queue(c);
 	frame_reader_fini(&c->reader);
-	/* The owner may be in a list, where another thread finds it until now, to close the connection. */
+	/* Until now another thread may have found the owner in a list, to close the connection. */
 	if (c->ops->free)
 		c->ops->free(c->owner);
 	mutex_fini(&c->lock);

@@ -6,12 +6,13 @@
  *
  * Bounds: a body has at most FRAME_HELLO_MAX bytes before the first HELLO, then FRAME_SMALL_MAX.
  * After conn_enlarge it has at most FRAME_LARGE_MAX, when `admit` grants memory.  A client trusts
- * its server, so all its connections are enlarged.  A server reads nothing more over CONN_UNSENT_MAX bytes of frames that the
- * other side does not take, or over CONN_REQUESTS_MAX unanswered requests.  Over
- * CONN_UNSENT_ALL bytes of all connections of conn_bound, it closes those with unsent bytes.  An answer counts as a whole until
- * its last piece was sent, because it is freed then.
- * It closes a connection if the handshake of TLS and the first HELLO, the rest of a begun frame, or the acceptance of a
- * byte that waits takes longer than CONN_STALL_US.
+ * its server, so all its connections are enlarged.  A server stops reading while more than
+ * CONN_UNSENT_MAX bytes of frames wait because the peer does not read them, or more than
+ * CONN_REQUESTS_MAX requests are unanswered.  If the connections of conn_bound together have more
+ * than CONN_UNSENT_ALL unsent bytes, it closes connections with unsent bytes.  An answer counts as
+ * a whole until its last piece was sent, because it is freed then. It closes a connection if the
+ * handshake of TLS and the first HELLO, the rest of a begun frame, or the acceptance of a byte that
+ * waits takes longer than CONN_STALL_US.
  */
 #ifndef TFS_RPC_CONN_H
 #define TFS_RPC_CONN_H
@@ -33,9 +34,9 @@ struct conn_ops {
 	bool (*admit)(struct conn *c, uint32_t bytes);
 	/* Bytes that had to wait were sent.  NULL: nothing is called. */
 	void (*sent)(struct conn *c);
-	/* The connection is closed.  The last call.  why: -errno, 0 at a regular end. */
+	/* The connection is closed.  No function is called after this one. why: -errno, 0 at a regular end. */
 	void (*closed)(struct conn *c, int why);
-	void (*free)(void *owner); /* the last reference is gone */
+	void (*free)(void *owner); /* the last reference was dropped */
 	bool patient;              /* set by a client, which always reads, and closes the connection when the server is silent */
 };
 
@@ -44,7 +45,7 @@ int conn_new(int fd, struct tls *tls, const struct conn_ops *ops, void *owner, s
 void *conn_owner(const struct conn *c);
 void conn_get(struct conn *c);
 void conn_put(struct conn *c);
-/* Counts the memory of what it has to send in *all_held too, which lives longer.  Before conn_begin. */
+/* Also counts the memory of unsent frames in *all_held, which must outlive the connection.  Call it before conn_begin. */
 void conn_bound(struct conn *c, _Atomic size_t *all_held);
 /* Starts reading.  On the loop's thread. */
 void conn_begin(struct conn *c);
@@ -58,21 +59,20 @@ void conn_admit(struct conn *c);
 int conn_send(struct conn *c, enum frame_kind kind, enum frame_service service, uint64_t number, struct buf *body) TFS_MUST;
 /* A request was answered: counts one less. */
 void conn_answered(struct conn *c);
-/* Closes it soon, abortively unless why is 0.  Any thread.  The first reason stays. */
+/* Closes the connection soon, abortively unless why is 0.  Any thread.  The reason of the first call is kept. */
 void conn_close(struct conn *c, int why);
 /*
- * Returns the name of the other side's key.  It is empty if there is no key, or before the end of
- * the handshake.  On the loop's thread.
+ * Returns the name of the peer's key.  It is empty if there is no key, or
+ * before the end of the handshake.  On the loop's thread.
  */
 struct tfs_bytes conn_key(const struct conn *c);
-/* Why TLS has failed; NULL: it has not.  In `closed`. */
+/* Returns the reason why TLS has failed; NULL if it has not.  Call it in `closed`. */
 const char *conn_reason(const struct conn *c);
 /* The number of bytes that wait to be sent.  Any thread. */
 size_t conn_unsent(struct conn *c);
 /*
- * Returns how long the other side has been silent, in us.  Each byte that arrives ends the
- * silence.  So does the acceptance of a byte that had to wait, because the other side has then
- * read some.
+ * Returns how long the peer has been silent, in us.  Each byte that arrives ends the silence.
+ * So does the acceptance of a byte that had to wait, because the peer has then read some.
  */
 uint64_t conn_silent_us(struct conn *c);
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #define CONNECT_US 5000000u  /* the time for one address */
-#define GREETING_US 5000000u /* for its HELLO, if there is another address */
+#define GREETING_US 5000000u /* the time for a server's HELLO, if there is another address */
 
 struct dial {
 	struct store_source source;

@@ -8,7 +8,7 @@
  *	SSH         the standard input and output of ssh (ssh.h).  It answers for the host; every
  *	            request there is the login's user's
  *	TLS         an address of the list, in turn.  The server must have the same key
- *	TCP         the same in clear text; nobody is checked
+ *	TCP         the same in clear text; no side is checked
  *
  * Threads: any; two calls of dial_connect may run at once unless dial_is_single.
  */
@@ -20,15 +20,15 @@
 
 struct dial;
 struct dial_options {
-	const char *ssh;  /* the command of SSH (ssh_new); "": that of the environment variable TABLETFS_SSH, or ssh */
+	const char *ssh;  /* the command of SSH (ssh_new); if it is "", TABLETFS_SSH of the environment, or ssh */
 	const char *keys; /* the file of the key of TLS; if it is "", the environment variable TABLETFS_KEYS names it */
 };
 /* Copies s and o.  Connects nothing.  -EINVAL, -EACCES: an option is wrong; *why says so. */
 int dial_new(const struct store_source *s, const struct dial_options *o, struct dial **out, char **why) TFS_MUST;
 void dial_free(struct dial *d);
-/* What messages call the source. */
+/* The name of the source in messages. */
 const char *dial_name(const struct dial *d);
-/* Returns true if a request without a user is not this process's user's there: the server does not know it. */
+/* Returns true if requests must name their user, because the server does not know the user of this process. */
 bool dial_needs_user(const struct dial *d);
 /* Returns true if there is one connection at a time, for small frames and large ones. */
 bool dial_is_single(const struct dial *d);
@@ -43,9 +43,9 @@ struct dialled {
  * an error *why is one line, which the caller frees, or unchanged.
  */
 int dial_connect(struct dial *d, struct dialled *out, char **why) TFS_MUST;
-/* How long the server's HELLO may take; timeout_us: that of calls. */
+/* How long the server's HELLO may take. timeout_us is the time limit of calls. */
 uint64_t dial_patience_us(const struct dial *d, uint64_t timeout_us);
-/* What came of the connection that dial_connect made: the server's HELLO has come, or the caller has closed it before. */
+/* The caller reports the end of a connection's beginning: dial_greeted when the server's HELLO has come, dial_failed if the caller has closed the connection before. */
 void dial_greeted(struct dial *d);
 /* If *why is NULL, sets it to the reason that the server has sent, if there is one. */
 void dial_failed(struct dial *d, int err, char **why);

@@ -119,7 +119,7 @@ static void finish(struct waiting *w, struct tablet_service *service)
 		answer_at_once(w, &(struct ts_answer){.err = poll ? 0 : -EAGAIN, .scan = poll ? w->q.scan : 0});
 }
 
-/* What a request in the queue occupies. */
+/* The memory that a request in the queue occupies. */
 static size_t bytes_of(const struct waiting *w)
 {
 	return w->bytes.n + w->arena.used_bytes;

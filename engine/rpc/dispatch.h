@@ -58,8 +58,9 @@ typedef void dispatch_answer_fn(void *arg, int err, struct buf *answer);
  * if its time_left_us passed in the queue.  (POLL: the answer is that the action has
  * not ended.)  A request waits in a queue at most
  * CLIENT_TIME_US if it has a client.
- * A worker calls the service as any thread does.  So a request is refused then if its
- * client has sent HELLO with a later epoch, or if its master's term is over.
+ * A worker calls the service as any thread does.  So the service refuses the request
+ * if its client has meanwhile sent HELLO with a later epoch, or if its master's term
+ * is over.
  */
 void dispatch_request(struct dispatcher *d, struct buf *request, dispatch_answer_fn *fn, void *arg);
 /*

@@ -13,16 +13,16 @@ static struct events {
 	unsigned users;     /* under start */
 	struct mutex lock;  /* RANK_EVENTS */
 	struct cond ran;
-	STAILQ_HEAD(, event_call) calls; /* under lock, and so is ending */
+	STAILQ_HEAD(, event_call) calls; /* under lock, as is `ending` */
 	bool ending;
 	pthread_t thread;
 	struct ev_loop *loop;
 	ev_async wake;
 } events = {.start = MUTEX_INITIALIZER(RANK_WIRE), .lock = MUTEX_INITIALIZER(RANK_EVENTS), .ran = {PTHREAD_COND_INITIALIZER}};
-static struct events unused; /* as it is at first */
+static struct events unused; /* the initial state of `events` */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The thread does not exist there.  Its loop is left alone, because the parent uses the same epoll(7). */
+/* The thread does not exist in a child process.  Its loop is left alone, because the parent uses the same epoll(7). */
 static void in_child(void)
 {
 	memcpy(&events, &unused, sizeof(events));

@@ -19,7 +19,7 @@ void events_stop(void); /* not on the loop's thread */
 /* Returns the loop for the caller's own watchers, which it may use on the loop's thread only. */
 struct ev_loop *events_loop(void);
 
-/* A function that the loop's thread shall call.  Embedded in its owner, and zeroed at first. */
+/* A call that is planned for the loop's thread.  Embedded in its owner, and zeroed at first. */
 struct event_call {
 	void (*fn)(struct event_call *c);
 	STAILQ_ENTRY(event_call) link;

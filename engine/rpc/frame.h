@@ -11,14 +11,15 @@
  *	HELLO    the first frame of each side; the message of hello.h
  *	REQUEST  an encoded request of the service
  *	ANSWER   its encoded answer, with the request's number, in pieces if it is long
- *	PING     no body; the other side answers PONG with the same number
+ *	PING no body; the peer answers PONG with the same number
  *	PONG
- *	NOTICE   from a server: what has changed; the message of hello.h
+ *	NOTICE   from a server: a list of changes; the message of hello.h
  *
- * An answer of more than FRAME_PIECE bytes is several frames with one number.  The length of each
- * frame is that of the rest of the answer, and the frame has the first FRAME_PIECE bytes of the
- * rest.  So the first frame states the whole length.  Frames of other numbers may be between
- * them: a long answer delays a short one by a piece of each long answer that waits.
+ * An answer of more than FRAME_PIECE bytes is several frames with one number.  Each
+ * frame's header states the length of the rest of the answer, and the frame has the
+ * first FRAME_PIECE bytes of the rest.  So the first frame states the whole length.
+ * Frames of other numbers may be between them: a long answer delays a short one by
+ * a piece of each long answer that waits.
  *
  * The reader has no I/O and accepts any bytes.
  */
@@ -58,7 +59,7 @@ static inline uint32_t frame_piece(enum frame_kind kind, uint32_t length)
 /* An answer of which some pieces have arrived. */
 struct frame_part {
 	LIST_ENTRY(frame_part) link;
-	struct frame frame; /* its length is that of the rest */
+	struct frame frame; /* its length is the length of the rest */
 };
 
 /* A frame of which some bytes have arrived.  {.most = N} is an empty one, for bodies of at most N bytes. */

@@ -9,11 +9,12 @@
 
 #define HELLO_VERSION 1u
 #define HELLO_TEXT_MAX 1024u
-#define HELLO_PROGRAM_MAX 256u /* of what a server keeps of "program", with its NUL */
+#define HELLO_PROGRAM_MAX 256u /* a server keeps this many bytes of "program", with a NUL */
 
 /*
- * From a client.  store and server: what it wants; empty and 0: any.  From a server: what
- * it has.  A server that refuses sets err and why, and closes.
+ * In a client's HELLO, store and server are the store and the server that it wants; empty and 0
+ * stand for any.  In a server's HELLO they are its own.  A server that refuses sets err and
+ * why, and closes the connection.
  */
 #define HELLO(F)                                                                                                                   \
 	F(VALUE, 1, uint32_t, version)       /* HELLO_VERSION */                                                                   \
@@ -38,11 +39,12 @@ int hello_pack(const struct hello *h, struct buf *out) TFS_MUST;
 int hello_unpack(struct tfs_bytes in, struct arena *arena, struct hello *h) TFS_MUST;
 
 /*
- * What others have changed since the last NOTICE; nothing: a beat, which shows that the stream
- * is alive.  The number of its frame is its number in the stream, from 1 on.  The first
- * one has `all` set.  Whoever may act for others gets rows; another peer gets tables.
- * A client sends NOTICE without a body.  With the number 0 it asks for the stream.  With the
- * number of a notice, it confirms that it has dropped all that the notices up to this number name.
+ * The changes of others since the last NOTICE. An empty notice is a beat, which shows that the
+ * stream is alive.  The number of its frame is its number in the stream, from 1 on.  The first
+ * notice has `all` set.  A peer that may act for other users gets rows, any other peer gets
+ * tables. A client sends NOTICE without a body.  With the number 0 it asks for the stream.  With
+ * the number of a notice, it confirms that it has dropped all that the notices up to this number
+ * name.
  */
 #define NOTICE_ROW(F)                                                                                                              \
 	F(VALUE, 1, uint32_t, table)       /* the id of a set of tablets, as in requests */                                        \

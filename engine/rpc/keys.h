@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keys of a network (doc/formats): who may use a store over TCP.  A file of keys has a
- * line for each key:
+ * The keys of a network (doc/formats), which decide who may use a store over
+ * TCP.  A file of keys has a line for each key:
  *
  *	NAME ROLE SECRET [squash=root|all] [anon_uid=N] [anon_gid=N] [tables=A,B]
  *
@@ -31,7 +31,7 @@ struct key {
 	char name[KEY_NAME_MAX + 1];
 	enum key_role role;
 	uint8_t secret[KEY_SECRET];
-	enum key_squash squash; /* whose requests are those of the anonymous user */
+	enum key_squash squash; /* the users whose requests count as the anonymous user's */
 	uint32_t anon_uid, anon_gid;
 	char (*tables)[TFS_NAME_MAX + 1]; /* the only tables that it may use */
 	unsigned table_count;             /* 0: all tables */

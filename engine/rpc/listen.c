@@ -5,8 +5,8 @@
  * workers are started with the first connection.
  *
  * Memory.  The bytes of a large request are reserved at its header, first come, first
- * served, and until it is answered, so a request that was admitted can always complete.  A
- * user has at most a quarter beside the first one.
+ * served, and until it is answered, so a request that was admitted can always
+ * complete.  Beside its first request a user has at most a quarter of the memory.
  */
 #include "engine/rpc/listen_impl.h"
 
@@ -204,8 +204,8 @@ static bool is_of_client(const struct asked *x)
 
 /*
  * Half of the workers serve the store's requests only: a request for the master may wait until others have read schemas.
- * One worker serves processes of the cluster only: to answer its client, a server asks the others for their load, and
- * they would wait for each other.
+ * One worker serves processes of the cluster only.  To answer a client, a server asks the other
+ * servers for their load; without that worker, two servers could wait for each other.
  */
 static struct asked *next_slow(struct listener *l)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a peer may ask, and on whose behalf. */
+/* Decides what a peer may ask, and on behalf of which users. */
 #include "engine/rpc/listen_check.h"
 
 #include "engine/base/scan.h"
@@ -11,7 +11,7 @@
 #define GROUPS_MAX 1024u /* the most groups of a user for whom a host vouches */
 
 enum rule { REFUSED, ANY_TABLE, USER_TABLE, NO_TABLE };
-/* A new method is refused until it is listed here.  ANY_TABLE: of METADATA by the store's owner only. */
+/* A new method is refused until it is listed here.  ANY_TABLE: only the store's owner may name METADATA. */
 static const enum rule tablet_rules[TS_METHODS] = {
 	[TS_MUTATE] = USER_TABLE,
 	[TS_READ] = ANY_TABLE,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a peer may ask (listen.h).  Pure functions. */
+/* The rights of a peer (listen.h).  Pure functions. */
 #ifndef TFS_RPC_LISTEN_CHECK_H
 #define TFS_RPC_LISTEN_CHECK_H
 
@@ -21,7 +21,7 @@ struct peer_rights {
  */
 int peer_may_ask_tablets(const struct peer_rights *p, struct ts_request *q) TFS_MUST;
 int peer_may_ask_master(const struct peer_rights *p, struct ms_request *q) TFS_MUST;
-/* Whether it may act for others. */
+/* Returns true if the peer may act for other users. */
 static inline bool peer_acts_for_others(const struct peer_rights *p)
 {
 	return p->owner || (p->key && p->key->squash != SQUASH_ALL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists the clients of a listener, disconnects them, and refuses them for a minute: a user with all
- * his processes, a key at its address.  Of root and the owner, who disconnect others, the process only.
+ * Lists the clients of a listener, disconnects them, and refuses them for a minute: all
+ * processes of a user, or a key at its address.  Of root and of the owner only the process is
+ * refused, because they must be able to disconnect others.
  */
 #include "engine/rpc/listen_impl.h"
 

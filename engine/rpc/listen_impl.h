@@ -17,8 +17,8 @@
 
 #define SLOW_WORKERS 8u /* the workers for the master's and the store's requests */
 #define LOGGED_USERS 64u
-#define REFUSED_MAX 32u /* peers; of more the oldest one is forgotten */
-#define LATE_KEYS 32u   /* of more the oldest one is forgotten */
+#define REFUSED_MAX 32u /* refused peers; one more replaces the oldest */
+#define LATE_KEYS 32u   /* late keys; one more replaces the oldest */
 #define WHO_MAX 128u
 #define DOORS 2u
 #define ALLOWED 16u
@@ -29,8 +29,8 @@ struct peer {
 	struct listener *listener;
 	struct conn *conn;
 	struct socket_peer cred;              /* the process at the other end of a Unix socket */
-	struct keys *keys;                    /* the set that has the key of a TCP connection; NULL before it is known */
-	bool network;                         /* of TCP: it is a stranger until its HELLO */
+	struct keys *keys;                    /* the set that has the key of a TCP connection; NULL before the key is known */
+	bool network;                         /* set for TCP: the peer is a stranger until its HELLO */
 	uint64_t place;                       /* its process, or the hash of its address */
 	char name[WHO_MAX], address[WHO_MAX]; /* "user 1000", "key laptop"; "unix", "192.0.2.1:700" */
 	bool leaves;                          /* listener.lock: it will be closed */
@@ -47,7 +47,7 @@ struct peer {
 	/* The loop's thread only. */
 	size_t reserved, reading, wants; /* bytes of large requests: under way, in reading, waiting */
 	TAILQ_ENTRY(peer) in_line;
-	struct watcher *watcher; /* listener.lock; NULL: it is not told of changes */
+	struct watcher *watcher; /* listener.lock; NULL: changes are not reported to it */
 };
 TAILQ_HEAD(peers, peer);
 
@@ -69,8 +69,8 @@ struct door {
 struct listener {
 	struct listen_options o;
 	uint8_t store_id[64];
-	struct door doors[DOORS]; /* of Unix sockets; of TCP */
-	struct tls *tls;          /* of TCP; NULL: clear text, or there is no TCP */
+	struct door doors[DOORS]; /* for Unix sockets; for TCP */
+	struct tls *tls;          /* for TCP; NULL: clear text, or there is no TCP */
 	struct keys *keys;        /* of TLS */
 	bool started;
 	bool paused; /* used on the loop's thread only */
@@ -86,13 +86,13 @@ struct listener {
 	_Atomic bool local_watcher;
 	struct mutex lock; /* RANK_WIRE; guards the next members and those of struct peer */
 	struct cond gone;
-	struct cond told; /* a notice was sent, or heard */
+	struct cond told; /* a notice was sent or confirmed */
 	TAILQ_HEAD(, watcher) watchers;
 	struct watcher *local;           /* this process; NULL: it keeps nothing */
 	uint64_t changes, schemas;       /* the numbers of the last change, and of the last one of schemas */
 	STAILQ_HEAD(, asked) queue;      /* requests for the slow workers */
-	unsigned queued, master_workers; /* master_workers: that serve the master's requests */
-	unsigned client_workers;         /* that serve clients, and not processes of the cluster */
+	unsigned queued, master_workers; /* master_workers: workers that serve the master's requests */
+	unsigned client_workers;         /* workers that serve clients, and not processes of the cluster */
 	struct peers peers;
 	unsigned peer_count;
 	uint64_t numbers;
@@ -102,11 +102,11 @@ struct listener {
 	unsigned refused_next;
 	struct {
 		uint64_t peer, until_us;
-	} late[LATE_KEYS]; /* keys of clients that have not dropped in time what they keep: nothing waits for them */
+	} late[LATE_KEYS]; /* keys of clients that confirmed a change of schemas too late: nothing waits for them */
 	unsigned late_next;
 	/* The loop's thread only. */
 	ev_timer again, beat;
-	struct peers line; /* that wait for memory */
+	struct peers line; /* peers that wait for memory */
 	size_t reserved;
 	struct {
 		uint64_t peer, at_us;
@@ -114,16 +114,16 @@ struct listener {
 	unsigned logged_next;
 };
 
-/* Whether the peer is refused (listen_disconnect). */
+/* Returns true if the peer is refused (listen_disconnect). */
 bool listen_refuses(struct listener *l, const struct peer *p) TFS_MUST;
 
 /* ---- the tables of a key (listen_limit.c) ---- */
 
-/* 0, or -EACCES: the peer's key has not the tables of the request.  May read files.  Any thread. */
+/* Returns 0, or -EACCES if the peer's key lacks a table of the request.  May read files.  Any thread. */
 int limit_tablets(struct peer *p, const struct ts_request *q) TFS_MUST;
 int limit_master(struct peer *p, const struct ms_request *q) TFS_MUST;
 
-/* ---- who a peer is (listen_who.c) ---- */
+/* ---- the identity of a peer (listen_who.c) ---- */
 
 /* Names the peer that has connected.  A peer of TCP has no rights yet. */
 int who_connects(struct peer *p, int fd) TFS_MUST;
@@ -132,7 +132,7 @@ int who_greets(struct peer *p) TFS_MUST;
 void who_fini(struct peer *p);
 /* Returns true if a peer of this kind may be added.  Closes the oldest stranger if there are too many. */
 bool who_fits(struct listener *l, const struct peer *p) TFS_MUST;
-/* Logs why a peer was disconnected: one line a peer and minute. */
+/* Logs the reason for a disconnection: one line a peer and minute. */
 void who_log(struct listener *l, const struct peer *p, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- listen_notice.c ---- */
@@ -147,7 +147,7 @@ void notice_task(struct task *t); /* sends what the loop's thread leaves to it *
 int notice_received(struct peer *p, const struct frame *f) TFS_MUST;
 void notice_sent(struct peer *p);
 void notice_closed(struct peer *p);
-/* A request of the client has changed cells.  Returns when all others were told. */
+/* A request of the client has changed cells.  Returns when the change was reported to all others. */
 void listen_note_cells(struct listener *l, const struct ts_request *q);
 /* Another server is about to serve these tablets.  Peers must keep nothing of their tables that they have read here. */
 void listen_note_tablets(struct listener *l, const struct ts_request *q);

@@ -34,7 +34,7 @@ static int check_id(struct peer *p, uint32_t id)
 
 int limit_tablets(struct peer *p, const struct ts_request *q)
 {
-	/* These are about the client, and the log. */
+	/* These two concern the client and the log, and no table. */
 	return q->method == TS_HELLO || q->method == TS_SYNC ? 0 : check_id(p, q->table);
 }
 

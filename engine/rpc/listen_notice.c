@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells those who keep what they have read of the changes by others: clients that asked for it
+ * Reports changes to the watchers, which keep what they have read: clients that asked for it
  * (NOTICE), and this process.
  *
- * The thread that makes a change adds it to a queue for each of them, and sends the queues
+ * The thread that makes a change adds it to a queue of each watcher, and sends the queues
  * itself.  While one thread sends, the changes of other threads gather.  A client whose
- * connection takes no more bytes is told later; the change is answered without it after
- * SENT_US, and for LATE_US nothing waits for this client.  A queue that is full names tables.
+ * connection takes no more bytes gets the report later.  The change is answered without
+ * it after SENT_US, and for LATE_US nothing waits for this client.  A full queue names
+ * tables instead of rows.
  *
- * A change of a schema, which may take permissions away, is answered when everybody who may act for others has
- * dropped what it keeps.  A client that has not done so after HEARD_US is disconnected; it
- * drops everything then.  If it has a key, nothing waits for clients with this key for
- * KEY_LATE_US, because a hostile host could otherwise delay each change of a schema.  They are
- * disconnected after LATE_US.
+ * A change of a schema, which may take permissions away, is answered when every peer that may
+ * act for other users has dropped what it keeps.  A client that has not done so after HEARD_US
+ * is disconnected; then it drops everything.  If it has a key, nothing waits for clients with
+ * this key for KEY_LATE_US, because a hostile host could otherwise delay each change of a
+ * schema.  They are disconnected after LATE_US.
  */
 #include "engine/rpc/listen_impl.h"
 
@@ -47,7 +48,7 @@ struct watcher {
 	uint64_t late_us;  /* nothing waits for it until this time */
 	uint64_t known_at; /* the change of schemas after which `known` was learned */
 	struct {
-		uint64_t change; /* the last change that it covers */
+		uint64_t change; /* the last change that the notice covers */
 	} sent[UNHEARD];         /* by notice */
 	/* The thread that sends: tables that the user of the peer may read. */
 	struct {
@@ -133,7 +134,7 @@ static bool gets_rows(const struct peer_rights *p)
 	return peer_acts_for_others(p) && !(p->key && p->key->table_count);
 }
 
-/* Each of them costs reads of schemas. */
+/* Returns true if the user has too many watchers that get no rows: each of them costs reads of schemas. */
 static bool has_too_many(struct listener *l, const struct peer *p)
 {
 	const struct watcher *w;
@@ -207,7 +208,7 @@ static void send_queue(struct listener *l, struct watcher *w)
 	else if (!err)
 		l->o.changed(l->o.arg, buf_bytes(&b), number);
 	if (err && c)
-		conn_close(c, err); /* then it drops everything */
+		conn_close(c, err); /* the client then drops everything */
 	buf_fini(&b);
 	mutex_lock(&l->lock);
 	w->sending = 0;
@@ -276,7 +277,7 @@ static struct watcher *first_unsent(struct listener *l, uint64_t change, uint64_
 	return NULL;
 }
 
-/* Waits until the change was sent to everybody, or SENT_US have passed. */
+/* Waits until the change was sent to all watchers, or SENT_US have passed. */
 static void tell(struct listener *l, uint64_t change)
 {
 	const uint64_t until = monotonic_us() + SENT_US;
@@ -328,7 +329,7 @@ void listen_note_tablets(struct listener *l, const struct ts_request *q)
 	mutex_unlock(&l->lock);
 }
 
-/* Whether it must drop what it keeps before permissions change. */
+/* Returns true if the watcher must drop what it keeps before permissions change. */
 static bool must_hear(const struct watcher *w)
 {
 	return !w->peer || peer_acts_for_others(&w->peer->rights);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds out who a peer is.  The kernel names the user of a Unix socket.  At TCP the key names the peer.
+ * Identifies a peer.  The kernel names the user of a Unix socket.  At TCP the key names the
+ * peer.
  *
  * A peer of TCP is a stranger until the handshake of TLS is over and its HELLO has come.
- * There are at most STRANGERS_MAX strangers, and STRANGERS_OF_ADDRESS of one address.  A
- * stranger more replaces the oldest one: honest peers need a moment only, so half-open
- * connections do not keep them out.
+ * There are at most STRANGERS_MAX strangers, and STRANGERS_OF_ADDRESS of one address.
+ * One more stranger replaces the oldest one: honest peers need a moment only, so
+ * half-open connections do not keep them out.
  */
 #include "engine/rpc/listen_impl.h"
 
@@ -23,7 +24,7 @@
 #define STRANGERS_MAX 256u
 #define STRANGERS_OF_ADDRESS 16u
 #define LOG_EVERY_US 60000000u
-#define ROOT_PEER UINT64_C(1)         /* of root's connections, and of the cluster's processes, which are as trusted */
+#define ROOT_PEER UINT64_C(1) /* the number of root's connections, and of the cluster's processes, which are trusted as root is */
 enum { OF_USER, OF_KEY, OF_ADDRESS }; /* kinds of numbers of peers */
 
 /* Numbers of users are below 2^33. */
@@ -159,7 +160,7 @@ void who_log(struct listener *l, const struct peer *p, const char *fmt, ...)
 		i++;
 	if (i == LOGGED_USERS)
 		i = l->logged_next++ % LOGGED_USERS;
-	/* So many peers in a minute are not all logged. */
+	/* All places have lines of the last minute, so this line is not logged. */
 	if (l->logged[i].at_us && now - l->logged[i].at_us < LOG_EVERY_US)
 		return;
 	l->logged[i].peer = p->rights.peer;

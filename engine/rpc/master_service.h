@@ -50,7 +50,7 @@ static inline bool ms_changes_schemas(enum ms_method m)
 	F(VALUE, 14, bool, of_all)                                                                                                 \
 	F(VALUE, 15, uint64_t, time_left_us) /* as in tablet_service.h */                                                          \
 	F(POINTER, 16, tfs_user, user)       /* the user on whose behalf the client asks, or NULL for the owner of the store */    \
-	F(VALUE, 17, uint64_t, client)       /* the id in its HELLO: it need not be told of its own change */                      \
+	F(VALUE, 17, uint64_t, client)       /* the id in the client's HELLO: its own change is not reported to it */              \
 	F(VALUE, 18, uint64_t, incarnation)                                                                                        \
 	F(VALUE, 19, uint64_t, number) /* random, or 0; a repetition has the same number, and gets the first answer */
 struct ms_request {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded list of changes that someone is to be told of.  If there are too many, the list has
- * their tables instead of their rows, and in the end "anything".
+ * A bounded list of changes that will be reported to a watcher.  If there are
+ * too many, the list has their tables instead of their rows, and in the end
+ * "anything".
  *
  * Threads: the caller locks.
  */
@@ -11,7 +12,7 @@
 #include "engine/rpc/hello.h"
 
 #define NOTICE_ROWS 256u
-#define NOTICE_BYTES ((size_t)64 << 10) /* of their row keys */
+#define NOTICE_BYTES ((size_t)64 << 10) /* the most bytes of the row keys of a list */
 
 struct notices {
 	struct notice n; /* its rows are `rows` */

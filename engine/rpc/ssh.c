@@ -5,7 +5,8 @@
  *
  * The program is held by a descriptor (pidfd), not by its number: a program that embeds the
  * library may reap all its children.  When the connection is closed, ssh reads the end of its
- * input and ends.  One that does not, because its network is cut, is ended by the next call.
+ * input and ends.  An ssh that does not end, because its network is cut, is killed by the
+ * next call.
  */
 #include "engine/rpc/ssh.h"
 
@@ -31,7 +32,7 @@
 #define OPTIONS_MAX 16u
 #define LINE_MAX_BYTES 512u
 #define LINES_LOGGED 16u /* the most lines of one connection that are logged */
-#define READS_MOST 16u   /* at once; others use the loop, too */
+#define READS_MOST 16u   /* reads at once, because others use the loop, too */
 #define END_MS 1000
 #define FIRST_US 120000000u
 #define PAUSE_FIRST_US 1000000u
@@ -43,13 +44,13 @@ struct ssh {
 	char *host, *remote;
 	int process; /* a pidfd, or -1 */
 	pid_t pid;
-	bool was_greeted; /* some earlier connection */
+	bool was_greeted; /* an earlier connection was greeted */
 	uint64_t failed_us, pause_us;
-	/* The loop's thread, or none that reads. */
+	/* Used by the loop's thread, or while it does not read. */
 	int errors; /* the program's standard error, -1: closed */
 	ev_io readable;
 	char line[LINE_MAX_BYTES], last[LINE_MAX_BYTES]; /* the line that is being read, and the last one */
-	char told[LINE_MAX_BYTES];                       /* the last one in the log */
+	char told[LINE_MAX_BYTES];                       /* the last line that was logged */
 	size_t line_n;
 	unsigned logged;
 	_Atomic bool greeted;
@@ -154,7 +155,7 @@ static void end_program(struct ssh *s)
 	events_run(end_errors, s);
 }
 
-/* A descriptor over those of the standard streams. */
+/* Returns a descriptor above the descriptors of the standard streams. */
 static int above_standard(int fd)
 {
 	int other = fd > STDERR_FILENO ? fd : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), err = errno;

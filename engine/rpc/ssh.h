@@ -31,7 +31,7 @@ int ssh_connect(struct ssh *s, int *fd, char **why) TFS_MUST;
 uint64_t ssh_patience_us(const struct ssh *s, uint64_t timeout_us);
 /* The server has answered. */
 void ssh_greeted(struct ssh *s);
-/* The caller has closed the connection before that.  Ends the program, and sets *why to its last line if it is NULL. */
+/* The caller has closed the connection before an answer.  Ends the program, and if *why is NULL, sets it to the program's last line. */
 void ssh_failed(struct ssh *s, char **why);
 
 #endif

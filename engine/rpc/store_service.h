@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store service: what a client in another process needs beside tablets and the
- * master.  It reads schemas and locations through it, so that it needs the address of any
- * server and nothing else.  Any server of a store answers it.  Ownership, errors and
- * threads as in tablet_service.h.
+ * The store service answers all requests of clients in other processes that are
+ * neither for tablets nor for the master.  It reads schemas and locations through
+ * it, so that it needs the address of any server and nothing else.  Any server of a
+ * store answers it.  Ownership, errors and threads as in tablet_service.h.
  */
 #ifndef TFS_RPC_STORE_SERVICE_H
 #define TFS_RPC_STORE_SERVICE_H
@@ -15,9 +15,9 @@ enum ss_method {
 	/* Reads of the lock service (engine/lock/lock.h), for the files of schemas and dropped tables. */
 	SS_LOCK_GET = 1, /* name -> bytes, version, mtime_us */
 	SS_LOCK_LIST,    /* name (a directory's) -> names */
-	SS_LOCATE, /* table, row -> tablets: the row's, and perhaps those after it; -TABLE_DROPPED: the table has none; -TABLET_MOVED */
+	SS_LOCATE, /* table, row -> tablets: the row's tablet, and perhaps the next ones; -TABLE_DROPPED: the table has none; -TABLET_MOVED */
 	SS_SPACE,  /* -> total_bytes, available_bytes */
-	SS_STATUS, /* watcher -> bytes, a text; and so of the next ones */
+	SS_STATUS, /* watcher -> bytes, a text */
 	SS_METRICS,
 	SS_SERVERS,       /* -> servers */
 	SS_KEY,           /* name (the purpose) -> bytes */

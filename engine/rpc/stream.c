@@ -136,7 +136,7 @@ static int tls_new(struct keys *keys, bool server, struct tls **out)
 	struct tls *t = calloc(1, sizeof(*t));
 	int err = -ENOMEM;
 
-	/* Threads may use it until the process ends. */
+	/* OpenSSL must not clean up at exit, because threads may use it until the process ends. */
 	if (t && OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL))
 		t->ctx = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
 	if (t && t->ctx && SSL_CTX_set_min_proto_version(t->ctx, TLS1_3_VERSION) &&
@@ -268,7 +268,7 @@ static int64_t shake_hands(struct stream *s, bool sending)
 	return 0;
 }
 
-/* The next record: a piece of its own if it is long, else the pieces in a row. */
+/* Returns the next record: one piece if it is long, else several pieces copied into one. */
 static struct tfs_bytes next_record(const struct tfs_bytes *v, unsigned count, size_t sent, uint8_t memory[RECORD])
 {
 	size_t n = 0;

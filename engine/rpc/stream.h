@@ -4,8 +4,8 @@
  *
  * TLS is version 1.3 with pre-shared keys (keys.h) and a Diffie-Hellman exchange for each
  * connection.  The identity is the name of a key.  There are no certificates, tickets,
- * resumed sessions or early data.  Each side knows that the other one has the secret before
- * a byte of it is delivered.
+ * resumed sessions or early data.  Each side has proof that its peer has the secret
+ * before it delivers a byte of the peer.
  *
  * Threads: calls on a stream are serialised by its owner.  A server's first receive calls
  * and tls_set_keys are made by one thread.
@@ -15,7 +15,7 @@
 
 #include "engine/rpc/keys.h"
 
-/* What the connections of one side share. */
+/* The state that the connections of one side share. */
 struct tls;
 /* Take a reference to the keys.  A client uses the first one. */
 int tls_server_new(struct keys *keys, struct tls **out) TFS_MUST;

@@ -54,9 +54,9 @@ enum ts_method {
 	/*
 	 * table, term.  The master's requests while it checks if a table or a family
 	 * is empty.  From the answer 0 of BLOCK to the call of UNBLOCK, or to a
-	 * request of a later term, no mutation of the table is carried out: they
-	 * get -EAGAIN.  BLOCK: -EAGAIN: mutations are under way; send it again, or
-	 * UNBLOCK.
+	 * request of a later term, no mutation of the table is carried out: they get
+	 * -EAGAIN. BLOCK itself gets -EAGAIN if mutations are under way: send it
+	 * again, or send UNBLOCK.
 	 */
 	TS_BLOCK_WRITES,
 	TS_UNBLOCK_WRITES,
@@ -73,17 +73,17 @@ enum ts_method {
 	 * the tablets that were assigned to it, and no others.  On shared storage it
 	 * refuses requests that only a master sends if they have no term (-EPERM).
 	 * LOAD: tablets, live -> row_errs, why.  Serves the tablets from now on.  They
-	 * are in METADATA's order, and all of one kind.  Each one's METADATA row
-	 * names this owner and this assignment number (else -TABLET_TAKEN).  If the owner
-	 * is another server, which is dead, this one becomes the owner, with the
-	 * next number, when it first changes the row (embedded stores only).
-	 * A tablet that is served already stays as it is.  live: the servers that sort
+	 * are in METADATA's order, and all of one kind.  The METADATA row of each
+	 * tablet names this owner and this assignment number (else -TABLET_TAKEN).  If
+	 * the owner is another server, which is dead, this one becomes the owner, with
+	 * the next number, when it first changes the row (embedded stores only). A
+	 * tablet that is served already stays as it is.  live: the servers that sort
 	 * the logs of dead ones: segment i is sorted by number i modulo their count.
-	 * UNLOAD: tablets -> row_errs.  Ends the service of the tablets, flushed,
-	 * and makes 0 the server of their METADATA rows.  -TABLET_TAKEN: the tablet has
-	 * another begin or assignment number now.
-	 * LIST: -> tablets, those that the server serves; exists: set if an UNLOAD is
-	 * under way, after which it serves less.
+	 * UNLOAD: tablets -> row_errs.  Ends the service of the tablets, flushed, and
+	 * sets the server in their METADATA rows to 0.  -TABLET_TAKEN: the tablet has
+	 * another begin or assignment number now. LIST: -> tablets, all that the
+	 * server serves; exists: set if an UNLOAD is under way, after which it serves
+	 * fewer.
 	 */
 	TS_LOAD,
 	TS_UNLOAD,
@@ -128,10 +128,10 @@ enum ts_method {
 	 * that loads tablets asks another server for their records in segment `part` of a
 	 * sealed log (engine/log/log_sorted.h).  The server that is asked sorts the segment,
 	 * unless it has done so, and then every parts-th segment from there on, before they
-	 * are asked for.  log: records for log_sorted_decode, and perhaps others beside
-	 * them; scan: where to continue in the segment, 0 at the end; done: the end of a
-	 * run.  Without tablets the answer comes at once.  This request is sent during a
-	 * LOAD, so it must not wait for a worker that a LOAD occupies.
+	 * are asked for.  log: records for log_sorted_decode, perhaps with records that were
+	 * not asked for; scan: where to continue in the segment, 0 at the end; done: the end
+	 * of a run.  Without tablets the answer comes at once.  This request is sent during
+	 * a LOAD, so it must not wait for a worker that a LOAD occupies.
 	 */
 	TS_SORT,
 	/*
@@ -143,8 +143,9 @@ enum ts_method {
 	TS_POLL,
 	/*
 	 * incarnation (the client that has changed them; 0 if it is no server).  The master tells each server of a
-	 * cluster that tables, snapshots or schemas have changed.  The server reads all schemas, and answers when
-	 * everybody whom it tells of changes has dropped what it keeps (listen_note_schemas).
+	 * cluster that tables, snapshots or schemas have changed.  The server reads all schemas,
+	 * and answers when every client to which it reports changes has dropped what it keeps
+	 * (listen_note_schemas).
 	 */
 	TS_NOTE_SCHEMAS,
 	TS_STORAGE, /* 0: this server's lease is held, its clock is right, and its storage answers; else an error */
@@ -200,14 +201,14 @@ struct ts_assigned {
  */
 #define TS_ROWS_UNDER_WAY 2048u
 #define TS_SCAN_BATCH_MAX ((size_t)1 << 20) /* the largest length of SCAN_NEXT */
-#define TS_READ_BYTES_MAX ((size_t)1 << 20) /* a server elsewhere returns no more of a value at once */
+#define TS_READ_BYTES_MAX ((size_t)1 << 20) /* the most bytes of a value that a server elsewhere returns at once */
 
 #define TS_REQUEST(F)                                                                                                              \
 	/* The envelope of each request: these, token, user, and the version of the protocol (wire.h). */                          \
 	F(VALUE, 60, uint64_t, epoch) /* the client's; rises with each HELLO */                                                    \
 	/* The tablet's assignment number that the client has read, or 0.  If it has changed, the answer is -TABLET_MOVED. */      \
 	F(VALUE, 61, uint64_t, assignment)                                                                                         \
-	F(VALUE, 62, uint64_t, time_left_us) /* the client waits so much longer; 0: without end */                                 \
+	F(VALUE, 62, uint64_t, time_left_us) /* the time that the client still waits; 0: without end */                            \
 	F(VALUE, 63, uint64_t, term)         /* the master's term in its requests, else 0 */                                       \
 	F(VALUE, 1, enum ts_method, method)                                                                                        \
 	F(VALUE, 2, uint32_t, table)                                                                                               \
@@ -241,7 +242,7 @@ struct ts_request {
 	TS_REQUEST(WIRE_MEMBER)
 	void *into; /* READ: the caller's memory for `length` bytes; NULL in a server */
 	uint64_t
-		peer; /* who sent it over a connection: only this peer may use its client's id and scans; 0: a caller in this process */
+		peer; /* the sender of a request over a connection: only this peer may use its client's id and scans; 0: a caller in this process */
 	void *limited; /* a peer whose key names its tables (engine/rpc/listen_limit.c); NULL: any other caller */
 };
 /* Ids of clients that are not servers have this bit. */
@@ -314,7 +315,7 @@ struct ts_answer {
 	struct arena arena;   /* of bytes, tablet_end, tablet, tablets, why, files, logs, log */
 };
 void ts_answer_fini(struct ts_answer *a);
-/* Returns the row whose tablet gets the request; of several, the first. */
+/* Returns the row whose tablet gets the request; the first row if there are several. */
 static inline struct tfs_bytes ts_request_row(const struct ts_request *q)
 {
 	return q->row_count ? q->rows[0].row : q->row;
@@ -339,8 +340,8 @@ enum ts_refusal {
 	TS_REFUSED_INVALID,   /* a field has a value that is not allowed */
 	TS_REFUSED_REPEATED,  /* the mutation has been answered before: it gets that answer, or -MUTATION_ANSWERED */
 	TS_REFUSED_LATE,      /* a request of an earlier epoch, term or assignment, or its time has passed */
-	TS_REFUSED_FOREIGN,   /* for what is not this server's, or of a dead one; to a master that was replaced */
-	TS_REFUSED_BUSY,      /* to be sent again */
+	TS_REFUSED_FOREIGN,   /* for a tablet of another server, or by a dead server; or to a master that was replaced */
+	TS_REFUSED_BUSY,      /* the request should be sent again */
 	TS_REFUSALS
 };
 struct tablet_service {
@@ -380,7 +381,7 @@ static inline void ts_forget(struct ts_sent *sent)
 		sent->service->ops->forget(sent);
 }
 
-/* Counts a refusal; counts NULL, why TS_REFUSALS: nothing. */
+/* Counts a refusal.  Does nothing if counts is NULL or why is TS_REFUSALS. */
 static inline void ts_refused(_Atomic uint64_t *counts, enum ts_refusal why)
 {
 	if (counts && why < TS_REFUSALS)
@@ -419,7 +420,7 @@ int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct
 int ts_answer_unpack(
 	struct tfs_bytes in, const struct ts_request *q, struct ts_answer *a) TFS_MUST; /* copies bytes to q->into and results */
 
-/* A deep copy of m in memory of so many bytes, with the alignment of malloc. */
+/* row_mutation_copy makes a deep copy of m in memory of row_mutation_bytes(m) bytes, with the alignment of malloc. */
 size_t row_mutation_bytes(const struct row_mutation *m);
 struct row_mutation row_mutation_copy(const struct row_mutation *m, void *memory);
 

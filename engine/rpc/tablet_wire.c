@@ -220,7 +220,7 @@ WIRE_MESSAGE(ts_tablet, TS_TABLET, NULL)
 WIRE_MESSAGE(ts_answer, TS_ANSWER, answer_valid)
 WIRE_MESSAGE(payload, PAYLOAD, payload_valid)
 
-/* How many errors the answer to q has. */
+/* The number of errors in the answer to q. */
 static uint32_t row_err_count(const struct ts_request *q)
 {
 	return q->method == TS_MUTATE                            ? q->row_count
@@ -270,7 +270,7 @@ int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct
 	return err;
 }
 
-/* Returns false if it cannot be the answer to this request. */
+/* Returns false if the payload cannot answer this request. */
 static bool payload_answers(const struct payload *p, const struct ts_request *q, const struct ts_answer *a)
 {
 	/* The server may leave out results that the caller did not ask for. */

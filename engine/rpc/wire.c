@@ -223,7 +223,7 @@ static int string_get(struct tfs_bytes s, struct arena *arena, uint8_t *at)
 	return 0;
 }
 
-/* How many more fields with this key follow. */
+/* Returns how many more fields with this key follow. */
 static uint32_t count_key(struct reader r, uint64_t key)
 {
 	uint32_t n = 0;
@@ -235,7 +235,7 @@ static uint32_t count_key(struct reader r, uint64_t key)
 	return n;
 }
 
-/* One element.  The array is allocated at the first. */
+/* Decodes one element.  The first one allocates the array. */
 static int array_get(
 	struct tfs_bytes s, const struct wire_field *f, const struct reader *rest, bool first, struct arena *arena, uint8_t *to)
 {

@@ -32,8 +32,8 @@
  *
  * Decoding accepts any input.  Unknown keys, keys that come twice (except keys of arrays), varints that are longer than necessary and integers that
  * do not fit their member are -EBADMSG.  Byte strings are borrowed from the
- * input; everything else is allocated in the arena.  A message of n bytes
- * takes at most about 100 * n bytes of it.
+ * input; everything else is allocated in the arena.  A message of n bytes takes at most about 100 *
+ * n bytes of the arena.
  *
  * protobuf-c is not used because it decodes into structs of its own, which
  * would have to be copied to and from ours member by member, and cannot
@@ -48,7 +48,7 @@ enum wire_kind {
 	WIRE_UNSIGNED,
 	WIRE_SIGNED,
 	WIRE_BOOL,
-	WIRE_BYTES, /* this and the next ones contain pointers */
+	WIRE_BYTES, /* this kind and the next ones contain pointers */
 	WIRE_STRING,
 	WIRE_STRUCT,
 	WIRE_POINTER,

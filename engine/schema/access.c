@@ -46,7 +46,8 @@ static bool bits_by_acl(const struct tfs_user *user, const struct tfs_family *f,
 {
 	const unsigned mask = f->mode >> 3 & 7;
 	struct tfs_acl_entry e;
-	bool in_any = false, in_all = true; /* has an entry of a group without the bits; all groups' entries have them */
+	bool in_any = false,
+	     in_all = true; /* an entry of one of the user's groups lacks the bits; all entries of groups have them */
 
 	for (const char *acl = f->acl; tfs_acl_next(&acl, &e);) {
 		const bool applies = e.is_group ? user_in_group(user, e.is_owner ? f->gid : e.id) : user->uid == e.id;

@@ -13,7 +13,7 @@
 #define OF(type, member) offsetof(struct type, member), sizeof(((struct type *)NULL)->member)
 #define CODEC_NAME(upper, number, name, ...) " " name
 
-/* root_parse (text.c) reads families, groups, splits and allow_delete; element_id name and was of each element. */
+/* root_parse (text.c) reads families, groups, splits and allow_delete; element_id reads `name` and `was` of each element. */
 const struct attribute table_attributes[] = {
 	{"owner", VALUE_USER, OF(schema, pub.uid)},
 	{"owner_group", VALUE_USER_GROUP, OF(schema, pub.gid)},

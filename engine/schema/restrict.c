@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the access rules of a snapshot: the stricter of the rules of its instant
- * and of the table's present rules.  A family is the same if it has the same id.
- * A family that the table does not have any more keeps the rules of its instant.
+ * Makes the access rules of a snapshot: for each access the stricter of two
+ * rules counts: the rule of the snapshot's instant and the table's present rule.
+ * A family is the same if it has the same id. A family that the table does not
+ * have any more keeps the rules of its instant.
  *
  * The result is a schema with an owner, a group, a mode and an ACL for each family,
  * because the kernel decides by these.  Where owner, group and ACL are the same in
@@ -110,7 +111,7 @@ static int restrict_family(struct schema *s, struct tfs_family *f, const struct 
 		return restrict_by_entries(s, f, &then, now);
 	f->mode &= now->mode;
 	if (*f->acl && !(f->mode & 0070))
-		f->mode &= ~(mode_t)0007; /* the ACL may refuse a user what others may */
+		f->mode &= ~(mode_t)0007; /* the ACL may refuse a user an access that others have */
 	return 0;
 }
 

@@ -60,7 +60,7 @@ int schema_text_begins(const struct schema *old, struct tfs_bytes text, char **w
 int schema_limit_owners(const struct schema *old, struct schema *s, const struct tfs_user *user, char **note) TFS_MUST;
 /* Returns 0 if the user is NULL, root or the owner of the table, else -EACCES. */
 int schema_owned_by(const struct tfs_schema *p, const struct tfs_user *user) TFS_MUST;
-/* Returns 0 if the user may make this edit, -EACCES or -EPERM (tfs_table_as), -ENOENT: there is no such family.  user NULL: everything. */
+/* Returns 0 if the user may make this edit, -EACCES or -EPERM (tfs_table_as), -ENOENT: there is no such family.  user NULL: every edit is allowed. */
 int schema_may_edit(const struct schema *s, const struct tfs_schema_edit *e, const struct tfs_user *user) TFS_MUST;
 /* Applies one edit.  *out is a reference to old if nothing changes.  now: the time of the new text, in us. */
 int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, char **why) TFS_MUST;
@@ -112,8 +112,9 @@ size_t schema_scan_whole(struct tfs_bytes text);
 struct config_t;
 int schema_config_read(struct tfs_bytes text, struct config_t *config) TFS_MUST;
 /*
- * The numbers of the requests to the master that made (or renamed) the table or snapshot, and that changed it last.  They are
- * random, and by them the master knows a repeated request.  0: none.  s: the caller has the only reference.
+ * The numbers of the requests to the master that made (or renamed) the table or snapshot, and
+ * that changed it last.  They are random, and the master recognizes a repeated request by them.
+ * 0: none.  The setters need the only reference to s.
  */
 uint64_t schema_made(const struct schema *s);
 uint64_t schema_changed(const struct schema *s);

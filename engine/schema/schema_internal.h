@@ -15,13 +15,13 @@
 #define SCHEMA_GROUPS_MAX 100u
 #define SCHEMA_SPLITS_MAX 1000u
 #define SCHEMA_SCRIPTS_MAX 64u
-#define SCHEMA_SCRIPTS_BYTES (256u * 1024) /* of all texts */
+#define SCHEMA_SCRIPTS_BYTES (256u * 1024) /* the most bytes of all scripts of a table */
 #define SCHEMA_GC_MAX 1024                 /* bytes of a GC rule */
 #define SCHEMA_ACL_MAX 4096                /* bytes */
 #define SCHEMA_SALT_MAX 255                /* a salt of N makes N ranges; the last one ends at the byte N */
 #define SCHEMA_BLOCK_LEAST (1u << 10)      /* bytes */
 #define SCHEMA_BLOCK_MOST (4u << 20)
-#define SCHEMA_LEVEL 3                 /* the default, also of codecs without levels */
+#define SCHEMA_LEVEL 3                 /* the default level, also for codecs without levels */
 #define SCHEMA_DEFAULT_GROUP "default" /* its id is 0 */
 
 struct schema {
@@ -99,7 +99,7 @@ struct attribute {
 	const char *wanted;    /* the reason, if the value does not have the form or is not within the limits */
 	enum tfs_schema_op op; /* the edit of a family or group that sets it, or 0 */
 };
-/* Up to one without a name. */
+/* An attribute without a name ends the list. */
 extern const struct attribute table_attributes[], family_attributes[], group_attributes[];
 /* Checks the text of a value and stores it; target: s, or the family or group.  -EINVAL with a static *reason; -ENOMEM. */
 int attribute_set(struct schema *s, void *target, const struct attribute *a, const char *value, const char **reason) TFS_MUST;
@@ -124,10 +124,11 @@ struct acl_entries {
 int acl_print(struct acl_entries *all, struct buf *out, const char **reason) TFS_MUST;
 int acl_show(const char *acl, struct buf *out) TFS_MUST; /* appends the form in .schema of tfs_family.acl, and a NUL */
 bool acl_valid(const char *text, bool *no_memory);       /* returns true if the text has the form of tfs_family.acl */
-int acl_store(struct schema *s, const char **acl, const char *value, const char **reason) TFS_MUST; /* of VALUE_ACL */
+int acl_store(struct schema *s, const char **acl, const char *value,
+	const char **reason) TFS_MUST; /* sets an attribute of the form VALUE_ACL */
 /* Adds the entry of the owning group if f has an ACL without it. */
 int acl_finish(struct schema *s, struct tfs_family *f, const char **reason) TFS_MUST;
-/* In the form that attribute_set reads. */
+/* The text has the form that attribute_set reads. */
 const char *value_duration(int64_t us, char text[32]);
 const char *value_size(uint64_t bytes, char text[32]);
 /* Returns true for valid UTF-8 without control bytes. */

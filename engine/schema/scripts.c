@@ -19,7 +19,7 @@ bool tfs_script_name_valid(const char *name)
 		n == strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
 }
 
-/* The index of the script, or of the first script with a larger name. */
+/* Returns the index of the script, or of the first script with a larger name. */
 static unsigned script_at(const struct schema *s, const char *name)
 {
 	unsigned i = 0;

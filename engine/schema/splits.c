@@ -74,7 +74,7 @@ static bool is_plain_utf8(struct tfs_bytes s)
 	return true;
 }
 
-/* In the text, bytes that no row's name shows as they are, and all above 0x7f unless the key is UTF-8. */
+/* Returns true if the text shows the byte as %XX: names of rows escape it, or it is above 0x7f and the key is not UTF-8. */
 static bool split_escapes(const struct tfs_bytes *key, size_t at, bool utf8)
 {
 	const uint8_t c = ((const uint8_t *)key->p)[at];

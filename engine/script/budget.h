@@ -15,7 +15,7 @@ struct budget {
 int budget_resize(struct budget *b, void **p, size_t before, size_t n) TFS_MUST;
 /* Frees p, which has n bytes. */
 void budget_free(struct budget *b, void *p, size_t n);
-/* Returns n zeroed bytes, NULL after an error, which *err has then. */
+/* Returns n zeroed bytes, or NULL and sets *err. */
 void *budget_alloc(struct budget *b, size_t n, int *err) TFS_MUST;
 
 /* A growing byte string of a budget. */

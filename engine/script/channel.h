@@ -8,7 +8,7 @@
  *   RUN   struct script_limits, u8 filter, name, text, u64 count, arguments; each text has its length before it
  *   ROW   u64 length, key
  *   CELL  struct channel_cell, family, qualifier, value
- *   TAKE  answered by a delta in pieces: {u64 length, bytes} ..., length 0
+ *   TAKE  answered by a delta in pieces: {u64 length, bytes} ..., and then the length 0
  *   END   the run is over
  * The two programs are of one version, because they are installed together.  RUN and TAKE are answered; a RUN by one byte.  A failure is no message: the worker writes it to
  * shared.failure and ends.
@@ -43,9 +43,9 @@ struct shared_failure {
 };
 
 struct shared {
-	uint64_t memory_limit;    /* of runs, in bytes */
-	_Atomic uint64_t waiting; /* bytes that a take would return, about */
-	uint32_t row_bytes;       /* of the row that is run; its first CHANNEL_ROW bytes are in row */
+	uint64_t memory_limit;    /* the memory limit of runs, in bytes */
+	_Atomic uint64_t waiting; /* about how many bytes a take would return */
+	uint32_t row_bytes;       /* the length of the key of the row that is run; `row` has its first CHANNEL_ROW bytes */
 	uint8_t row[CHANNEL_ROW];
 	struct shared_failure failure;
 	struct shared_ring in, out; /* to the worker, to the server */

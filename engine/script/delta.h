@@ -2,7 +2,7 @@
 /*
  * Deltas: partial outputs of a script, as bytes between processes (doc/formats).
  *
- *   u8 version, declarations, {varint index + 1, what was added to that output} ..., u8 0, streamed records
+ *   u8 version, declarations, {varint index + 1, the additions to that output} ..., u8 0, streamed records
  */
 #ifndef TFS_SCRIPT_DELTA_H
 #define TFS_SCRIPT_DELTA_H
@@ -21,9 +21,9 @@ struct delta_sink {
 /* Hands the rest of the buffer to write(). */
 int delta_flush(struct delta_sink *s) TFS_MUST;
 
-/* The version and the declarations. */
+/* Writes the version and the declarations. */
 int delta_begin(struct delta_sink *s, const struct output *outputs, unsigned count) TFS_MUST;
-/* What was added to the i-th output; nothing, if nothing was. */
+/* Writes the additions to the i-th output; writes nothing if there are none. */
 int delta_output(struct delta_sink *s, const struct output *o, unsigned i) TFS_MUST;
 /* Ends the outputs; streamed records may follow. */
 int delta_end(struct delta_sink *s) TFS_MUST;
@@ -35,7 +35,7 @@ int delta_cell(struct buf *out, const struct script_cell *c) TFS_MUST;
  * -EBADMSG, -SCRIPT_LIMIT, -ENOMEM: outputs[0 .. *count - 1] must be freed, too.
  */
 int delta_declarations(struct reader *r, struct budget *b, struct output *outputs, unsigned *count) TFS_MUST;
-/* Reads on, and adds what was added.  -EBADMSG, -SCRIPT_LIMIT, -ENOMEM. */
+/* Reads the rest up to the streamed records, and adds its additions to the outputs.  -EBADMSG, -SCRIPT_LIMIT, -ENOMEM. */
 int delta_merge(struct reader *r, struct budget *b, struct output *outputs, unsigned count) TFS_MUST;
 /* Returns 1 and the next streamed record, 0 at the end, -EBADMSG. */
 int delta_streamed(struct reader *r, const struct output *outputs, unsigned count, struct script_record *out) TFS_MUST;

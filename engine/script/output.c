@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of one output, and additions to it. */
+/* The additions to one output. */
 #include "engine/script/output.h"
 #include "engine/base/outcome.h"
 
@@ -240,7 +240,7 @@ int output_add_sample(struct output *o, struct budget *b, uint64_t hash, struct 
 	return 0;
 }
 
-/* ---- the others ---- */
+/* ---- outputs that are not sums ---- */
 
 static int add_bucket(struct output *o, struct budget *b, struct script_number n)
 {

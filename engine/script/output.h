@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One output of a script: what was added to it, which a worker sends as a part of a delta and a
- * client merges.
+ * One output of a script.  A worker collects the additions of the script and sends them as a
+ * part of a delta; a client merges the deltas.
  *
- * Merges give the same result in any order, but for the last digits of sums of floats, and `top`,
- * whose counts are low by at most 1/1000 of all counts.  The sketches:
+ * Merges give the same result in any order, with two exceptions: the last digits of sums of
+ * floats, and `top`.  Each count of `top` is too low by at most 1/1000 of all counts.  The
+ * sketches:
  *   top        the counts of at most 2 * C keys (C: 10 * n, at least 1000).  If there are more, the (C+1)-th largest
  *              count is subtracted from all, and keys without a count are dropped (Misra and Gries)
  *   unique     HyperLogLog with 16,384 registers: a standard error of 0.81 %
@@ -58,7 +59,7 @@ struct output {
 	char name[OUTPUT_NAME_MAX + 1];
 	struct script_number *params;
 	unsigned param_count;
-	/* Since it was made or cleared: */
+	/* The state of the additions since the output was made or cleared. */
 	bool any;                   /* something was added */
 	struct total total;         /* count, sum, mean */
 	uint64_t added;             /* mean, quantiles: how many numbers */
@@ -72,9 +73,9 @@ struct output {
 
 /* Checks the kind's parameters.  Returns NULL, or the text of an error. */
 const char *output_check(enum output_kind kind, const struct script_number *params, unsigned count);
-void output_clear(struct output *o, struct budget *b); /* forgets what was added */
+void output_clear(struct output *o, struct budget *b); /* forgets all additions */
 void output_free(struct output *o, struct budget *b);
-/* About how many bytes its part of a delta has. */
+/* Returns about how many bytes the output's part of a delta has. */
 size_t output_bytes(const struct output *o);
 
 /*

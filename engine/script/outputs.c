@@ -16,7 +16,7 @@ struct script_outputs {
 	unsigned count;
 	struct buf declared; /* the encoded declarations */
 	bool has_declared;
-	struct reader streamed; /* records that were not returned yet */
+	struct reader streamed; /* the records that were not returned yet */
 	/* The result that comes next: */
 	unsigned output;
 	size_t item;
@@ -183,7 +183,7 @@ static double tau(double x)
 
 static struct script_number estimate(const struct output *o)
 {
-	enum { REST = 50 }; /* bits of the hash that ranks come from */
+	enum { REST = 50 }; /* bits of the hash from which ranks are computed */
 	const double m = OUTPUT_REGISTERS;
 	unsigned with[REST + 2] = {0};
 	double z;
@@ -208,7 +208,7 @@ static int sort(struct script_outputs *o, const struct output *of)
 	return err;
 }
 
-/* The least number of the bucket that has the number of that rank. */
+/* Returns the least number of the bucket that contains the number of that rank. */
 static double quantile(const struct script_outputs *o, const struct output *of, double q)
 {
 	const uint64_t rank = q <= 0 ? 1 : (uint64_t)ceil(q * (double)of->added);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A ring of bytes between two processes.  An end publishes its position every CHANNEL_STEP bytes and
- * before it waits.  A waiting end sets a flag, looks again, then sleeps; the other end sees the flag after it published.
+ * before it waits.  A waiting end sets a flag, looks again, then sleeps; the other end sees the
+ * flag after it has published its position.
  */
 #include "engine/script/channel.h"
 
@@ -21,7 +22,7 @@ static void publish(struct ring_end *e, _Atomic uint64_t *mine, _Atomic uint32_t
 	}
 }
 
-/* The bytes between the ends, by a copy of the other end's position.  Returns false if that is impossible. */
+/* Computes the number of bytes between the ends.  Returns false if the positions are impossible. */
 static bool between(uint64_t written, uint64_t read, uint64_t *n)
 {
 	*n = written - read;
@@ -74,7 +75,7 @@ static int wait_for_bytes(struct ring_end *e, uint64_t *have)
 	}
 }
 
-/* How many bytes from the position on are in one piece. */
+/* Returns how many bytes from the position on are in one piece. */
 static size_t piece(const struct ring_end *e, uint64_t n, size_t most)
 {
 	const size_t to_end = CHANNEL_RING - (size_t)(e->at % CHANNEL_RING);

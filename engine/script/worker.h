@@ -32,19 +32,19 @@ struct worker {
 	char name[OUTPUT_NAME_MAX + 1];
 	/* The row */
 	struct budget_bytes key;
-	struct budget_bytes cells; /* struct row_cell; the bytes of each follow from a block */
+	struct budget_bytes cells; /* an array of struct row_cell, whose bytes are in the blocks */
 	size_t cell_count, found;  /* found: the cell that the last look-up found */
 	void *blocks;              /* the memory of the cells' bytes (worker_row.c) */
-	uint64_t adds;             /* to samples, in this row */
+	uint64_t adds;             /* additions to samples in this row */
 	/* The outputs since the last take */
 	struct output outputs[OUTPUTS_MAX];
 	unsigned output_count;
-	struct budget_bytes streamed; /* lines and cells; of a filter its answers */
+	struct budget_bytes streamed; /* lines and cells; if the script is a filter, its answers */
 };
 
 /* The worker of this process. */
 struct worker *worker_get(void);
-/* Writes why the run ends, and ends the process. */
+/* Writes the reason for the end of the run, and ends the process. */
 _Noreturn void worker_fail(enum channel_outcome outcome, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 _Noreturn void worker_limit(const char *limit, uint64_t value, const char *unit);
 /* Counts n instructions more of this row. */
@@ -55,7 +55,7 @@ void worker_check(int err);
 uint64_t worker_time_us(void);
 /* The allocator of Lua, and of the budget's other users. */
 void *worker_lua_alloc(void *arg, void *p, size_t before, size_t n);
-/* Ends the process if Lua was refused memory and has gone on. */
+/* Ends the process if Lua was refused memory and has continued. */
 void worker_check_refusal(void);
 /* Called every HOOK_EVERY instructions: frees what Lua does not need if much of the memory is in use. */
 void worker_collect_early(void);

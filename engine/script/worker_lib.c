@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions that scripts may call: a list of those of Lua, and some in their places.
+ * The global functions of scripts.  A list names the functions of Lua that a script can call.
+ * Some of them are replaced by functions of this file.
  *
  * The count of Lua's instructions does not see work inside C functions.  Allocations count as work
  * (worker_state.c); a function that works without an allocation is wrapped here, and counts its
@@ -208,7 +209,7 @@ static const struct allowed allowed[] = {
 	{"utf8", "offset", by_length},
 };
 
-/* Stack: Lua's globals at 1, those of scripts at 2. */
+/* Stack: Lua's globals are at 1, the globals of scripts at 2. */
 static void allow(lua_State *l, const struct allowed *a)
 {
 	if (a->library) {
@@ -265,7 +266,7 @@ void lib_open(lua_State *l)
 	lua_setfield(l, -2, "__index");
 	lua_pushvalue(l, 2);
 	lua_rawseti(l, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
-	/* Nothing can find the others any more. */
+	/* Nothing refers to the other functions any more. */
 	lua_pushnil(l);
 	lua_setfield(l, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
 	lua_settop(l, 0);

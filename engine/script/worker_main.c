@@ -99,7 +99,7 @@ static void take(struct worker *w)
 static void end_run(struct worker *w)
 {
 	lua_end(w);
-	/* What a run leaves would be missing from the limit of the next. */
+	/* Memory that a run does not free would be missing from the limit of the next run. */
 	if (w->budget.used)
 		worker_fail(CHANNEL_BROKEN, "the process that runs scripts has lost memory");
 	w->shared->row_bytes = 0;

@@ -248,7 +248,7 @@ static int re_find(lua_State *l)
 	return find(l, true);
 }
 
-/* The next match from an offset on; an empty one directly after the last match does not count. */
+/* The next match from an offset on; an empty match directly after the last match does not count. */
 static int next_match(lua_State *l, struct pattern *p, struct tfs_bytes text, size_t from, size_t last, const size_t **at)
 {
 	while (from <= text.n) {
@@ -358,7 +358,7 @@ static int re_gsub(lua_State *l)
 	while (count < most) {
 		const size_t *at;
 		size_t end;
-		/* The function may have had other patterns, so the cache may be another one. */
+		/* The function may have used other patterns, and so have emptied the cache. */
 		const int n = next_match(l, pattern_get(l, 2, false), text, from, last, &at);
 
 		if (!n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The row of a script.  Its cells are an array in the order of the scan, so those of a column
- * follow each other.  A look-up begins at the cell that the last one found.
+ * The row of a script.  Its cells are an array in the order of the scan, so the cells of a
+ * column follow each other.  A look-up begins at the cell that the last one found.
  */
 #include "engine/script/worker_row.h"
 #include "engine/script/worker_re.h"
@@ -148,7 +148,7 @@ static int row_get(lua_State *l)
 		c = cell_at(w, i);
 		if (!bytes_eq(c->qualifier, qualifier) || !bytes_eq(c->family, family))
 			continue;
-		/* The newest one is the first of the column. */
+		/* The newest cell is the first of the column. */
 		while (i && bytes_eq(cell_at(w, i - 1)->qualifier, qualifier) && bytes_eq(cell_at(w, i - 1)->family, family))
 			i--;
 		w->found = i;
@@ -172,7 +172,7 @@ static void push_cell(lua_State *l, const struct row_cell *c)
 	lua_setfield(l, -2, "value");
 }
 
-/* r:cells([COLUMN [, PATTERN]]): all cells, those of a family ("family:"), or of a column; the pattern is of the whole qualifier. */
+/* r:cells([COLUMN [, PATTERN]]): all cells, the cells of a family ("family:"), or of a column.  The pattern must match the whole qualifier. */
 static int row_cells(lua_State *l)
 {
 	struct worker *w = worker_get();

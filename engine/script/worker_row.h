@@ -5,7 +5,7 @@
 
 #include "engine/script/worker.h"
 
-/* Reads from the channel what follows CHANNEL_ROW_BEGINS and CHANNEL_CELL. */
+/* Read the messages from the channel, after CHANNEL_ROW_BEGINS and after CHANNEL_CELL. */
 void row_read_key(struct worker *w);
 void row_read_cell(struct worker *w);
 /* Adds a cell to the row (copies it). */

@@ -75,9 +75,10 @@ static void collect(void)
 }
 
 /*
- * At the limit Lua frees what it does not need and repeats the call, so the first refusal is NULL.  The
- * repeated one is the end.  Lua's buffers of texts do not repeat a call but raise an error; then the next call or
- * the hook is the end.
+ * At the limit Lua frees what it does not need and repeats the call, so the
+ * first refusal is NULL.  If the repeated call is refused, too, the process
+ * ends.  Lua's buffers of texts do not repeat a call but raise an error; then
+ * the next call or the hook ends the process.
  */
 static struct {
 	bool open;

@@ -2,8 +2,8 @@
 /*
  * A tablet server and its parts.  Only the files below this directory and tests include
  * this.  Each part has a struct and a lock; no file but the part's and the header of the
- * struct reads its members.  Each room has one header, of tables two, which state the
- * contracts of its parts.  server.c makes and frees the parts.
+ * struct reads its members.  Each room has one header (tables/ has two), which states
+ * the contracts of its parts.  server.c makes and frees the parts.
  *
  * The rooms, each of which calls only those before it: tables (tables, schemas, access,
  * the set of tablets), storage (files, log, disk space, fence, clock), tablets (how they

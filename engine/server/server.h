@@ -19,21 +19,21 @@
 /* Limits of scripts (engine/script/script.h); 0 is the default of each. */
 struct script_settings {
 	uint64_t instructions, memory, time_us;
-	unsigned workers_of_user; /* that one user has at a time */
+	unsigned workers_of_user; /* workers that one user has at a time */
 };
 struct server_options {
 	const char *data_dir;
 	const char *name;     /* in lists of tablets and servers; NULL: "local" */
-	uint64_t incarnation; /* of this process; never used before */
+	uint64_t incarnation; /* the number of this process; never used before */
 	size_t block_cache_bytes, table_cache_bytes, memtable_bytes, log_segment_bytes;
 	uint64_t metadata_tablet_bytes; /* a larger tablet of METADATA is split; 0 is the default */
 	uint64_t logs_flush_age_us;     /* tablets that need older log records are flushed; 0 is the default */
-	size_t replay_part_bytes;       /* recovery sorts this many bytes of records at a time, as all servers; 0 is the default */
-	size_t sorted_bytes; /* memory for segments of dead servers' logs; more are in files in tmp_dir; 0 is the default */
-	const char *tmp_dir; /* on a local disk; NULL: /var/tmp */
+	size_t replay_part_bytes; /* recovery sorts this many bytes of records at a time; the same for all servers; 0 is the default */
+	size_t sorted_bytes;      /* memory for segments of dead servers' logs; more are in files in tmp_dir; 0 is the default */
+	const char *tmp_dir;      /* on a local disk; NULL: /var/tmp */
 	struct tablet_servers servers;  /* all other servers, which sort segments; {0} if there are none */
 	unsigned merge_read_tries;      /* a merge whose step 3 failed reads METADATA this often; 0 is the default */
-	uint64_t look_us, scan_view_us; /* of tablet_env */
+	uint64_t look_us, scan_view_us; /* as in tablet_env */
 	uint64_t merge_after_us;        /* neighbours younger than this are not merged; 0 is the default */
 	uint64_t sync_interval_us;      /* unsynced log records are synced after this time */
 	uint64_t log_stall_us;          /* 0 is the log's default */
@@ -44,7 +44,7 @@ struct server_options {
 	bool sync; /* every commit is synced before it is answered */
 	bool no_background;
 	uint64_t clock_gap_us; /* a clock farther from the mark is not trusted; 0 is the default */
-	struct clock *clock;   /* the caller's, or NULL: its own */
+	struct clock *clock;   /* the caller's clock; NULL: the server makes its own */
 	/*
 	 * A server on shared storage: returns true if its lease in the lock
 	 * service is held at this moment.  While it is not, the server answers nothing.  Called for each request and commit by
@@ -53,9 +53,10 @@ struct server_options {
 	bool (*held)(void *arg);
 	/*
 	 * The cluster's clock minus this server's (lock_session_clock_offset).  If
-	 * they differ by more than LOCK_CLOCK_OFF_US, server_new returns -CLOCK_OFF; later
-	 * the server sends clients and other servers elsewhere, and ends (`lost`) after 20 s
-	 * if the clock of one of `servers` is right.  Called like held.  NULL: 0.
+	 * they differ by more than LOCK_CLOCK_OFF_US, server_new returns
+	 * -CLOCK_OFF; later the server refuses requests as if its tablets were
+	 * elsewhere, and ends (`lost`) after 20 s if the clock of one of `servers`
+	 * is right.  Called like held.  NULL: 0.
 	 */
 	int64_t (*clock_offset)(void *arg);
 	/* Called once, by any thread, when the server must not answer any more; the program exits. */

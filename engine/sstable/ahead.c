@@ -56,9 +56,9 @@ struct ahead {
 	struct blockfile *file;
 	size_t slot_bytes; /* the largest block that is read ahead */
 	struct slot slot[SLOTS];
-	struct slot *used[2]; /* of the last block returned, and the one before */
+	struct slot *used[2]; /* the slots of the last two blocks returned, the last block first */
 	int64_t next;         /* the first block not yet wanted */
-	unsigned unstarted;   /* wanted since the worker was queued */
+	unsigned unstarted;   /* blocks wanted since the worker was queued */
 	_Atomic bool waiting, closing;
 	struct mutex lock;
 	struct cond ready;
@@ -245,8 +245,8 @@ static void drop_old(struct ahead *a, int64_t block)
 }
 
 /*
- * Makes slots want the blocks after the present block, and queues the worker.  bytes: of
- * these blocks, as many as the reader is expected to take; 0: unknown.
+ * Makes slots want the blocks after the present block, and queues the worker.  bytes: how many
+ * bytes of these blocks the reader is expected to take; 0: unknown.
  */
 static void want_more(struct ahead *a, int64_t block, uint64_t bytes)
 {

@@ -30,11 +30,12 @@ struct ahead;
 struct walk {
 	struct ahead_env *env;
 	struct blockfile *file;
-	bool fill;           /* blocks are copied into memory that a cache takes */
-	bool refused;        /* there was no space for buffers; it is not tried again */
-	uint64_t expected;   /* bytes that the reader still takes, by an estimate; 0: unknown.  No blocks beyond are read ahead */
-	int64_t last;        /* the last block read */
-	unsigned run;        /* how many blocks in order were read before it */
+	bool fill;    /* blocks are copied into memory that a cache takes */
+	bool refused; /* there was no space for buffers; it is not tried again */
+	uint64_t
+		expected; /* an estimate of the bytes that the reader still takes, beyond which no block is read ahead; 0: unknown */
+	int64_t last;     /* the last block read */
+	unsigned run;     /* how many blocks in order were read before it */
 	struct ahead *ahead; /* NULL until it reads ahead */
 };
 /*

@@ -54,7 +54,7 @@ uint64_t ldb_table_offset_of(struct ldb_table *t, struct tfs_bytes key);
 struct ldb_cursor {
 	struct iter it;         /* first */
 	void *ldb;              /* leveldb::Iterator, NULL until the first seek and after an error */
-	struct value_ref value; /* of the current key */
+	struct value_ref value; /* the value of the current key */
 	struct ldb_table *table;
 	bool fill_cache;
 	bool rising; /* the last seek moved to the next entry */

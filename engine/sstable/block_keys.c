@@ -31,10 +31,10 @@ static int first_key(struct tfs_bytes block, struct buf *out)
 
 /* A walk over the entries of a block, each with the bytes of its key and value. */
 struct key_walk {
-	struct buf key;      /* of the entry */
+	struct buf key;      /* the key of the entry */
 	uint64_t passed;     /* bytes of the entries before it */
-	uint64_t bytes;      /* stops before it has passed more */
-	struct tfs_bytes to; /* stops at this key; p NULL: at none */
+	uint64_t bytes;      /* the walk stops before it has passed more bytes */
+	struct tfs_bytes to; /* stops at this key; if p is NULL, at the end */
 	int err;
 };
 
@@ -122,7 +122,7 @@ int sst_offset_of(struct sst *s, struct tfs_bytes key, uint64_t *offset)
 	return 0;
 }
 
-/* *out: the first key of block i, or the one at about this fraction of it. */
+/* *out: the first key of block i, or the key at about this fraction of the block. */
 static int key_of_block(struct blockfile *b, int64_t i, double fraction, struct buf *out)
 {
 	const struct bff_map *map = blockfile_map(b);

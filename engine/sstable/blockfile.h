@@ -113,15 +113,15 @@ int blockfile_read(struct blockfile *b, uint64_t logical, size_t n, void *dst) T
 /* The block there has the right checksum but is not a block of a table: logs that once, returns -EBADMSG. */
 int blockfile_unsound(struct blockfile *b, uint64_t logical);
 /*
- * What one reader has read of the units of a file.  After two units that follow each
- * other the next ones are read from the file with them.
+ * The bytes of a file's units that one reader has read.  After two units in order, further
+ * units are read from the file in advance.
  */
 struct blockfile_window {
 	struct buf raw, ahead;
-	uint64_t unit;     /* the offset of the unit in raw, plus 1; 0: none */
+	uint64_t unit;     /* the offset of the unit in `raw`, plus 1; 0 if there is none */
 	uint64_t ahead_at; /* the offset of the bytes in ahead */
 	uint64_t next;     /* the end of the last unit */
-	uint32_t step;     /* how many bytes are read ahead next; 0: the last unit followed no other */
+	uint32_t step;     /* how many bytes are read ahead next; 0 if the last two units were not in order */
 	uint64_t asked;    /* the offset of the unit that was last asked for */
 };
 void blockfile_window_fini(struct blockfile_window *w);
@@ -133,7 +133,7 @@ int blockfile_unit_unsound(struct blockfile *b, uint64_t offset);
 int blockfile_section(struct blockfile *b, enum bff_section_id id, struct buf *out) TFS_MUST;
 /* Returns the physical offset of the block at a logical one. */
 uint64_t blockfile_physical(const struct blockfile *b, uint64_t logical);
-/* Returns the stored bytes of the blocks before the one at a logical offset, and of their units: for shares of a file. */
+/* Returns the stored bytes of the blocks before a logical offset, and of their units: for shares of a file. */
 uint64_t blockfile_before(const struct blockfile *b, uint64_t logical);
 
 #ifdef __cplusplus

@@ -5,8 +5,8 @@
  * LevelDB sees one logical file of uncompressed blocks (each with its 5-byte
  * trailer; last the footer), whose values are entries (value.h).  Values of 64 bytes
  * and more are in units, outside the logical file.  On media each block and each unit
- * is a stored piece; after the last come four sections and a trailer of fixed size.
- * Integers are big-endian; varint is LEB128; lstr is varint length and bytes.
+ * is a stored piece; after the last piece are four sections and a trailer of fixed
+ * size. Integers are big-endian; varint is LEB128; lstr is varint length and bytes.
  *
  *   stored piece:  u32 crc32c of (u64 place plus the file's identity, the rest of
  *                  the piece)
@@ -16,8 +16,7 @@
  *                  base, varint stored bytes of the base, and a zstd frame with the
  *                  base's raw bytes as its prefix.  Only units have this codec, and a
  *                  base is a unit that does not have it
- *     The place of a block is its logical offset, that of a unit its offset in the
- *     file plus BFF_UNIT_PLACE.  It is in no stored byte: a piece read from the wrong
+ *     The place of a block is its logical offset.  The place of a unit is its offset in the file plus BFF_UNIT_PLACE. The place itself is not stored: a piece read from the wrong
  *     place, or in another file, fails its checksum.
  *   section dictionary: a zstd frame of the input of ZSTD_createDDict; empty
  *                  without a dictionary
@@ -56,7 +55,8 @@ extern "C" {
 
 enum {
 	BFF_VERSION = 3,
-	BFF_CODEC_AGAINST = 5, /* the codec of such a block; no codec of tables (enum sst_codec) has this number */
+	BFF_CODEC_AGAINST =
+		5, /* the codec of a unit compressed against a base; no codec of tables (enum sst_codec) has this number */
 	BFF_BLOCK_HEADER_BYTES = 12,
 	BFF_TRAILER_BYTES = 128,
 	BFF_PROPERTIES_MAX = 1 << 20,
@@ -84,9 +84,9 @@ int bff_block_decode(struct tfs_bytes stored, uint64_t place, struct bff_block *
 /* ---- map ---- */
 /*
  * Entry n is the end: block i is at [at[i].logical, at[i+1].logical) of LevelDB's file,
- * and its `stored` bytes begin at `physical`.  copy: the distance to the same bytes,
- * once more; 0: none.  before: the stored bytes of the blocks before it, once, and of
- * the units to which these refer.
+ * and its `stored` bytes begin at `physical`.  copy is the distance to a second copy of
+ * these bytes; 0 if there is none. before is the sum of the stored bytes of the blocks
+ * before it, without second copies, and of the units to which these blocks refer.
  */
 struct bff_place {
 	uint64_t logical, physical, before;

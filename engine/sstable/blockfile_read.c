@@ -10,9 +10,9 @@
  * damage has been logged.  Units need none: the entry of a key has the place of its
  * unit.
  *
- * A unit compressed against a base needs that base too.  Neighbours mostly
- * have the same base (versions of one page), so each thread keeps the raw bytes
- * of its last one, identified by the number of the opening and the unit's offset.
+ * A unit compressed against a base needs that base too.  Neighbours mostly have the same base
+ * (versions of one page), so each thread keeps the raw bytes of its last base, identified by
+ * the number of the opening and the unit's offset.
  *
  * In a file of two copies the sections of the trailer end at the end of the
  * first copy.  A section or block that is damaged in one copy is read from the
@@ -34,7 +34,7 @@
 #include <stdlib.h>
 
 enum {
-	AHEAD_BYTES = 64 << 10, /* of units, read at once, after several units in order */
+	AHEAD_BYTES = 64 << 10, /* bytes of units that are read at once after several units in order */
 	AHEAD_BYTES_FIRST = 8 << 10,
 	UNIT_LOGGED_BYTES = 64,
 };
@@ -143,7 +143,7 @@ int blockfile_section(struct blockfile *b, enum bff_section_id id, struct buf *o
 
 struct trailer_of {
 	struct bff_trailer *trailer;
-	uint64_t bytes; /* of the copy */
+	uint64_t bytes; /* the size of the copy */
 };
 
 static int trailer_good(void *arg, struct tfs_bytes s)
@@ -154,8 +154,9 @@ static int trailer_good(void *arg, struct tfs_bytes s)
 }
 
 /*
- * Reads the trailer of the file or, if that is damaged, of its first copy, whose end follows
- * from the file's size.  -EBADMSG if the trailer names another file than `as`.
+ * Reads the trailer at the end of the file.  If that is damaged, reads the trailer of the first
+ * copy; the file's size shows where that copy ends.  -EBADMSG if the trailer names another file
+ * than `as`.
  */
 static int read_trailer(struct blockfile *b, const char *as, uint64_t expect)
 {
@@ -298,7 +299,7 @@ int blockfile_open(const char *path, uint64_t bytes, struct blockfile_counters *
 
 #define SECTOR_BYTES 512u
 
-/* Reads n bytes, or those before the first sector that cannot be read; *n: how many. */
+/* Reads *n bytes, or the bytes before the first sector that cannot be read.  Sets *n to their number. */
 static int read_readable(void *arg, uint8_t *p, size_t *n, uint64_t at)
 {
 	struct blockfile *b = arg;

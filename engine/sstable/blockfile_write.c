@@ -9,7 +9,7 @@
  * which it refers, because a block of keys has the names of about 100 values.
  *
  * Bases are the raw bytes of units that later units may resemble, at most
- * 8 MiB.  A base is not compressed against another, so a read needs at most
+ * 8 MiB.  A base is not compressed against another base, so a read needs at most
  * two units.  Compression against a base takes a second attempt, and a read
  * twice the time, so it is used only if it halves the unit.
  *
@@ -55,9 +55,9 @@ struct blockfile_writer {
 	uint64_t logical;                           /* ended blocks */
 	uint64_t physical;                          /* stored units and ended runs, pending included */
 	uint64_t written;                           /* in the file */
-	uint64_t out;                               /* how much of it has been passed to file_write_out */
+	uint64_t out;                               /* how many bytes of the file have been passed to file_write_out */
 	uint64_t before;                            /* stored bytes of the ended blocks and their units */
-	uint64_t units, unit_bytes, new_unit_bytes; /* the last: stored, since the last block ended */
+	uint64_t units, unit_bytes, new_unit_bytes; /* new_unit_bytes: bytes of units stored since the last block ended */
 	uint32_t max_raw;
 	struct buf block, run, pending, against;
 	bool block_has_values; /* describes the block that is being built */
@@ -67,7 +67,7 @@ struct blockfile_writer {
 	struct buf places;     /* struct bff_place of each block; in the run, physical counts from its beginning */
 	size_t run_first;      /* the first block of the run */
 	uint64_t run_units;    /* stored bytes of the units to which its blocks refer */
-	struct tfs_bytes dict; /* the coder's */
+	struct tfs_bytes dict; /* the dictionary, which the coder owns */
 };
 
 int blockfile_writer_new(const char *path, const struct sst_options *o, struct blockfile_writer **out)

@@ -186,7 +186,7 @@ void cache_enter(struct sst_cache *c, struct open_table *t)
 	cache_trim(c);
 }
 
-/* Takes a reference unless the last one has been returned. */
+/* Takes a reference, unless the last reference has been returned. */
 static bool get_alive(struct sst *s)
 {
 	unsigned refs = atomic_load(&s->refs);

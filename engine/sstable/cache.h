@@ -19,14 +19,14 @@
 enum {
 	TABLES_MAX = 500, /* descriptors */
 	IDLE_CURSORS = 4, /* per table; each pins at most one block */
-	IDLE_SHARE = 4,   /* all together at most a quarter of the cache */
+	IDLE_SHARE = 4,   /* all idle iterators pin at most 1/IDLE_SHARE of the cache */
 };
 
 struct sst_iter {
 	struct ldb_cursor c; /* first */
 	struct walk walk;
 	struct value_window window;
-	size_t found;    /* bytes of the prefix with which sst_find found this key; 0: the key was not found so */
+	size_t found;    /* bytes of the prefix with which sst_find found this key; 0 if sst_find did not find it */
 	struct sst *sst; /* a reference and a pin, while in use */
 	struct open_table *table;
 	bool pooled;
@@ -72,7 +72,7 @@ struct sst {
 };
 
 struct sst_cache {
-	struct lru *blocks, *memory_blocks; /* and cells */
+	struct lru *blocks, *memory_blocks; /* caches of blocks and cells */
 	_Atomic size_t block_bytes_max, memory_block_bytes_max, table_bytes_max;
 	struct ahead_env ahead;
 	_Atomic uint64_t tick; /* rises with each opening */
@@ -85,7 +85,7 @@ struct sst_cache {
 	struct mutex lock;
 	/* under lock */
 	struct open_tables open; /* the last opened first */
-	struct sst *listed;      /* all SSTables, by path; one whose last reference is being returned may still be listed */
+	struct sst *listed;      /* all SSTables, by path; an SSTable whose last reference is being returned may still be listed */
 	size_t table_bytes;
 	_Atomic size_t tables; /* read by all */
 };

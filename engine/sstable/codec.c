@@ -324,7 +324,7 @@ int codec_load_dict(struct tfs_bytes dict, ZSTD_DDict **out)
 	err = raw ? codec_decode(SST_ZSTD, dict, NULL, raw, (size_t)n) : -ENOMEM;
 	if (!err) {
 		*out = ZSTD_createDDict(raw, (size_t)n);
-		err = *out ? 0 : -EBADMSG; /* or out of memory: zstd does not distinguish them */
+		err = *out ? 0 : -EBADMSG; /* or zstd was out of memory: it does not distinguish the two */
 	}
 	free(raw);
 	return err;

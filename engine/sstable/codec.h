@@ -26,7 +26,7 @@ void coder_free(struct coder *c);
 int coder_train(
 	struct coder *c, struct tfs_bytes raw, const uint32_t *lengths, size_t n, uint64_t expect, struct tfs_bytes *dict) TFS_MUST;
 /*
- * Compresses raw: with the codec of coder_new, or with one that has no level.  *out is
+ * Compresses raw with the codec of coder_new, or with a codec that has no level.  *out is
  * borrowed until the next call.  If raw did not shrink, *out is raw and *used is SST_NONE.
  */
 int coder_encode(struct coder *c, enum sst_codec codec, struct tfs_bytes raw, enum sst_codec *used, struct tfs_bytes *out) TFS_MUST;

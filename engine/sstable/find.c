@@ -77,8 +77,8 @@ bool sst_may_contain(struct sst *s, struct tfs_bytes from, struct tfs_bytes to, 
 struct found_iter {
 	struct iter it; /* first */
 	struct sst *sst;
-	struct lru_entry *cell; /* the current one, until the iterator is moved */
-	struct iter *real;      /* the file's, after that */
+	struct lru_entry *cell; /* the current cell, until the iterator is moved */
+	struct iter *real;      /* the file's iterator, after that */
 };
 
 /* Makes the real iterator.  Returns false if that fails. */

@@ -7,7 +7,7 @@
 
 enum { UNIT_KEY_BYTES = 17 };
 
-/* The key of a unit in the cache.  Those of blocks are shorter. */
+/* Returns the key of a unit in the cache.  Keys of blocks are shorter. */
 static struct tfs_bytes unit_key(const struct value_window *w, uint64_t unit, uint8_t p[UNIT_KEY_BYTES])
 {
 	put_be64(p, w->file);
@@ -71,7 +71,7 @@ static int load_part(
 	return 0;
 }
 
-/* As load_part, of a value above VALUE_UNIT_BYTES, within one of its units. */
+/* Loads as load_part, but from a value above VALUE_UNIT_BYTES, within one of its units. */
 static int load_large(
 	struct blockfile *b, struct value_window *w, const struct value_ref *v, uint64_t offset, size_t n, struct tfs_bytes *out)
 {

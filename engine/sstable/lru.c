@@ -89,7 +89,7 @@ struct shard {
 	struct mutex lock;
 	struct entries of[KINDS];
 	size_t bytes_max;
-	uint64_t read_bytes; /* of blocks added */
+	uint64_t read_bytes; /* bytes of the blocks that were added */
 	uint64_t hits[KINDS], misses[KINDS];
 } __attribute__((aligned(64)));
 
@@ -159,7 +159,7 @@ static struct shard *shard_of(struct lru *c, uint64_t hash)
 	return &c->shard[hash >> (64 - SHARD_BITS)];
 }
 
-/* file: of a cell; NULL: a block. */
+/* file: the file of a cell; NULL for a block. */
 static uint64_t hash_of(const struct lru_file *file, struct tfs_bytes prefix)
 {
 	return hash_private(file ? file->number + 1 : 0, prefix);

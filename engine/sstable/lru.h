@@ -46,7 +46,7 @@ void lru_file_free(struct lru_file *f);
 
 /* ---- blocks ---- */
 struct lru_entry *lru_block_find(struct lru *c, struct tfs_bytes key);
-/* Takes the block and replaces one of the same key.  Returns NULL if out of memory; the block then stays the caller's. */
+/* Takes the block, and replaces a block of the same key.  Returns NULL if out of memory; the block then stays the caller's. */
 struct lru_entry *lru_block_add(struct lru *c, struct tfs_bytes key, void *block, size_t bytes, void (*how)(void));
 void *lru_block(struct lru_entry *e);
 

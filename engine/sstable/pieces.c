@@ -14,10 +14,11 @@
 #include "engine/sstable/table_format.h"
 
 /*
- * *length: of the stored piece at `from`, which is the first length with a right
- * checksum for this place, or 0 if there is no such piece.  A checksum that is
- * right by chance is detected if the bytes can be decompressed without
- * dictionary and base.  *raw_bytes: what the header says, 0 if it cannot be one.
+ * *length: the length of the stored piece at `from`: the first length with a
+ * right checksum for this place, or 0 if there is no such piece.  A checksum
+ * that is right by chance is detected if the bytes can be decompressed without
+ * dictionary and base.  *raw_bytes: the raw length in the header, 0 if this
+ * cannot be a header.
  */
 static int stored_length(const struct pieces *b, uint64_t from, uint64_t place, struct buf *bytes, struct buf *raw, size_t *length,
 	size_t *raw_bytes)
@@ -85,7 +86,7 @@ static int add_block(struct bff_map *m, uint64_t physical, size_t stored, size_t
 /* A walk over the pieces of a file without a map. */
 struct search {
 	const struct pieces *file;
-	struct buf bytes, raw; /* of the piece that is tried */
+	struct buf bytes, raw; /* the stored and the raw bytes of the piece that is tried */
 	struct bff_map m;
 	uint64_t bad_at;
 	size_t bad;  /* raw bytes of what may be a damaged block at bad_at; 0: there is none */
@@ -94,7 +95,7 @@ struct search {
 	bool whole;  /* LevelDB's footer was found */
 };
 
-/* *n: the stored bytes of block i of the map, if it is once more here; else 0. */
+/* *n: the stored bytes of block i of the map, if its second copy is here; else 0. */
 static int find_copy(struct search *s, uint64_t at, size_t i, size_t *n)
 {
 	struct bff_place *p = &s->m.at[i];
@@ -131,7 +132,7 @@ static int find_block(struct search *s, uint64_t at, size_t *n)
 	return err;
 }
 
-/* *n: the stored bytes of the piece here; 0: there is none. */
+/* *n: the stored bytes of the piece here; 0 if there is none. */
 static int find_piece(struct search *s, uint64_t at, size_t *n)
 {
 	size_t raw_bytes;

@@ -24,7 +24,7 @@
 #include <stdlib.h>
 
 enum {
-	POOLED_VALUE_MAX = 192 << 10, /* an idle iterator keeps no more bytes of values */
+	POOLED_VALUE_MAX = 192 << 10, /* the most bytes of values that an idle iterator keeps */
 	SHORT_SHARE = 64,             /* a scan of less than this part of the block cache enters its units into it */
 	STEPS_MIN = 64,               /* point reads in key order before blocks are read ahead of them */
 };

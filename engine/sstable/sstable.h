@@ -26,9 +26,10 @@ extern "C" {
 /*
  * The compressions: X(enumerator, number, name, whether a level has an effect).  The
  * numbers are on disk, in blocks, trailers and schemas; 5 is BFF_CODEC_AGAINST
- * (blockfile_format.h).  coder_encode() and codec_decode() in codec.c have a case for each; codec_is_slow()
- * (engine/compact/compact_internal.h) has those that flushes do not use.  Unless BFF_VERSION rises too, an older
- * program reports a file of a new codec as damaged.
+ * (blockfile_format.h).  coder_encode() and codec_decode() in codec.c have a case
+ * for each; codec_is_slow() (engine/compact/compact_internal.h) has the codecs that
+ * flushes do not use.  Unless BFF_VERSION rises too, an older program reports a file
+ * of a new codec as damaged.
  */
 #define SST_CODEC_LIST(X)                                                                                                          \
 	X(NONE, 0, "none", false)                                                                                                  \
@@ -54,11 +55,11 @@ int sst_codec_by_name(const char *name);
 struct sst_sample;
 struct sst_options {
 	enum sst_codec codec;
-	int level;                       /* if the codec has levels */
-	uint32_t block_bytes;            /* target of an uncompressed unit of values; of a block if `twice`; 0: 2 KiB */
-	int bloom_bits;                  /* per probe; 0: no filters */
-	bool in_memory;                  /* blocks go to the in-memory cache */
-	const struct sst_sample *sample; /* read by sst_writer_new: trains the dictionary; NULL: the beginning of the table does */
+	int level;            /* if the codec has levels */
+	uint32_t block_bytes; /* the target size of an uncompressed unit of values or, if `twice` is set, of a block; 0: 2 KiB */
+	int bloom_bits;       /* per probe; 0: no filters */
+	bool in_memory;       /* blocks go to the in-memory cache */
+	const struct sst_sample *sample; /* trains the dictionary, in sst_writer_new; NULL: the beginning of the table trains it */
 	bool twice;                      /* the file contains two copies; a damaged piece is read from the second */
 	bool no_dictionary;              /* zstd-dict without a dictionary, because the table is soon written again */
 };
@@ -79,7 +80,7 @@ int sst_writer_new(const char *path, const struct sst_options *o, struct sst_wri
  * writer, too.
  */
 int sst_writer_add_from(struct sst_writer *w, struct iter *it, bool again) TFS_MUST;
-/* As sst_writer_add_from, of an entry in memory. */
+/* Adds an entry in memory, as sst_writer_add_from does. */
 int sst_writer_add(struct sst_writer *w, struct tfs_bytes key, struct tfs_bytes value, bool again) TFS_MUST;
 /*
  * Adds a probe to the filter partition of the next added key.  A partition has
@@ -105,12 +106,12 @@ void sst_writer_free(struct sst_writer *w);
 struct sst_cache;
 struct sst_cache_stats {
 	uint64_t block_bytes, cell_bytes, memory_bytes, table_bytes,
-		tables_open; /* the part of the first two that is in in-memory groups */
+		tables_open; /* the part of the first two numbers that is in in-memory groups */
 	uint64_t block_bytes_max, table_bytes_max;
-	uint64_t cell_hits, cell_misses;            /* sst_find took the cell from the cache, or searched the table */
-	uint64_t block_hits, block_misses;          /* searches of the block cache; an iterator on the block needs none */
-	uint64_t blocks_read;                       /* of keys, and units, from disk */
-	uint64_t bytes_read;                        /* of SSTables, from disk: those blocks, and reads of opening */
+	uint64_t cell_hits, cell_misses;   /* sst_find took the cell from the cache, or searched the table */
+	uint64_t block_hits, block_misses; /* searches of the block cache; an iterator on the block needs none */
+	uint64_t blocks_read;              /* of keys, and units, from disk */
+	uint64_t bytes_read;               /* bytes of SSTables read from disk: the blocks above, and reads when files are opened */
 	uint64_t table_opens, probes, probe_misses; /* searches of filters, and those without a match */
 };
 int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out) TFS_MUST;
@@ -149,9 +150,9 @@ const char *sst_path(const struct sst *s);
 /* An iterator over the whole table, perhaps a reused one.  It has a reference to s. */
 int sst_iter_new(struct sst *s, struct iter **out) TFS_MUST;
 /*
- * As sst_iter_new, for a reader of many rows.  After a few blocks in order the
- * next ones are read and decompressed ahead.  The blocks of a file larger than
- * half of the block cache do not enter the cache.
+ * Makes an iterator, as sst_iter_new does, for a reader of many rows.  After a
+ * few blocks in order the next blocks are read and decompressed ahead.  The
+ * blocks of a file larger than half of the block cache do not enter the cache.
  */
 int sst_walk_new(struct sst *s, struct iter **out) TFS_MUST;
 /*
@@ -160,7 +161,7 @@ int sst_walk_new(struct sst *s, struct iter **out) TFS_MUST;
  * short beside the block cache enter the cache.
  */
 void sst_iter_expect(struct iter *it, uint64_t bytes);
-/* As sst_iter_new, for one pass over the table (compaction, export): its blocks do not enter the cache. */
+/* Makes an iterator, as sst_iter_new does, for one pass over the table (compaction, export): its blocks do not enter the cache. */
 int sst_scan_new(struct sst *s, struct iter **out) TFS_MUST;
 /* Returns false if no key in [from, to] was added with this probe.  Returns true if that is unknown, also after an error. */
 bool sst_may_contain(struct sst *s, struct tfs_bytes from, struct tfs_bytes to, struct tfs_bytes probe);
@@ -175,7 +176,7 @@ int sst_find(struct sst *s, struct tfs_bytes prefix, struct tfs_bytes to, struct
 /* ---- samples of tables, to train the dictionary of the table that replaces them ---- */
 struct sst_sample {
 	struct buf raw;
-	struct buf lengths; /* uint32_t: of units as large as blocks, in raw */
+	struct buf lengths; /* the lengths, each a uint32_t, of the units in `raw`, which are as large as blocks */
 	uint64_t of_bytes;  /* approximate raw bytes of the new table */
 };
 int sst_sample_add(struct sst_sample *sample, struct tfs_bytes unit) TFS_MUST;
@@ -190,9 +191,10 @@ int sst_properties(struct sst *s, struct buf *out) TFS_MUST;
  */
 int sst_verify(const char *path, uint64_t bytes, uint64_t *keys, char **why) TFS_MUST;
 /*
- * Writes a file of two copies (sst_options.twice) again if one of them is
- * damaged, cut short or followed by other bytes, and logs that.  Open readers continue with the old file.  A file
- * with the same piece damaged in both copies is not changed.
+ * Writes a file of two copies (sst_options.twice) again if a copy is damaged,
+ * cut short or followed by other bytes, and logs that.  Open readers continue
+ * with the old file.  A file with the same piece damaged in both copies is not
+ * changed.
  */
 void sst_mend(const char *path, uint64_t bytes);
 /*
@@ -206,14 +208,14 @@ typedef int sst_salvage_fn(void *arg, struct tfs_bytes key, struct tfs_bytes val
 int sst_salvage(const char *path, const char *as, uint64_t bytes, sst_salvage_fn *fn, void *arg) TFS_MUST;
 /* Returns the identity (bff_identity) of the path at which the undamaged trailer says that the file belongs; 0: unknown. */
 uint64_t sst_identity(const char *path);
-/* Returns true if it says that the file belongs at another path. */
+/* Returns true if the trailer says that the file belongs at another path. */
 bool sst_is_another(const char *path);
 /*
  * *offset: the stored bytes of the keys below this key and of their values, an estimate, for the shares of a table
  * that several tablets use.
  */
 int sst_offset_of(struct sst *s, struct tfs_bytes key, uint64_t *offset) TFS_MUST;
-/* *out: a key at about this offset of the file, as of sst_offset_of.  -ENOENT if the table is empty. */
+/* *out: a key at about this offset, as sst_offset_of counts offsets.  -ENOENT if the table is empty. */
 int sst_key_near(struct sst *s, uint64_t offset, struct buf *out) TFS_MUST;
 /* Sets *out to the first key of the next readable block after the block that may contain key.  -ENOENT if there is none. */
 int sst_key_behind(struct sst *s, struct tfs_bytes key, struct buf *out) TFS_MUST;

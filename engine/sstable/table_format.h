@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-enum { TABLE_FOOTER_BYTES = 48, TABLE_UNITS = 3 /* meta index, index, footer: the last ones of a file */ };
+enum { TABLE_FOOTER_BYTES = 48, TABLE_UNITS = 3 /* meta index, index, footer: the last units of a file */ };
 
 /* unit is a block with its 5 bytes: each entry is inside it, and each restart is an entry that shares nothing. */
 bool table_block_good(struct tfs_bytes unit);
@@ -34,9 +34,9 @@ bool table_block_good(struct tfs_bytes unit);
  */
 typedef bool table_entry_fn(void *arg, uint32_t shared, struct tfs_bytes unshared, struct tfs_bytes value);
 bool table_block_each(struct tfs_bytes unit, table_entry_fn *fn, void *arg);
-/* A good block whose values are the handles of the data blocks of the map. */
+/* Returns true for a good block whose values are the handles of the data blocks of the map. */
 bool table_index_good(struct tfs_bytes unit, const struct bff_map *m);
-/* It has the handles of the two units before it. */
+/* Returns true if the footer has the handles of the two units before it. */
 bool table_footer_good(struct tfs_bytes unit, const struct bff_map *m);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A unit is values in key order.  It ends before the value that would make it larger
- * than the target, so a read of one value decompresses little more than that value, and
- * a damaged unit costs few.  Values above VALUE_UNIT_BYTES have units of their own, so
- * that a read of a part decompresses that part.
+ * than the target, so a read of one value decompresses little more than that value,
+ * and a damaged unit loses few values.  Values above VALUE_UNIT_BYTES have units of
+ * their own, so that a read of a part decompresses that part.
  *
  * The entry of a key has the place and the stored bytes of its unit, which are known
  * when the unit has been compressed.  So keys are held until then.  Without a sample,
@@ -29,7 +29,7 @@ enum {
 	TRAIN_BYTES = 4 << 20,
 	HELD_BYTES = 64 << 10,
 	UNTRAINED_SHARE = 8,  /* a table larger than the held units is estimated as this multiple of their size */
-	VERSIONS_STRETCH = 4, /* times the target, within a column */
+	VERSIONS_STRETCH = 4, /* within a column a unit may grow to this multiple of the target */
 	VERSIONS_SHARE = 8,
 };
 
@@ -40,7 +40,7 @@ struct ended {
 struct held {
 	size_t key_bytes;
 	uint64_t size;
-	size_t unit; /* in `written`; the first one if the value is large */
+	size_t unit; /* the number of the value's unit, or of its first unit if it is large; in `written` */
 	uint32_t at;
 	bool apart; /* if not, the value follows the key in `keys` */
 };
@@ -204,7 +204,7 @@ static bool ends_before(const struct units *u, size_t n, bool again)
 	return (u->versions && u->open_again) || u->open_counted + n > u->target || open + n > most;
 }
 
-/* Takes the value by pieces, so that a compaction has no large one in memory. */
+/* Takes the value in pieces, so that a compaction has no large value in memory. */
 static int add_large(struct units *u, struct iter *it, bool again)
 {
 	struct tfs_bytes part;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The entry of a key in a key block: its value, or where that is.
+ * The entry of a key in a key block: its value, or the place of its value.
  *
  *   0  the bytes of the value; all values shorter than VALUE_APART_BYTES
  *   1  varint offset of a unit in the file, varint its stored bytes, varint offset in
@@ -36,7 +36,7 @@ struct value_ref {
 int value_encode(struct buf *out, const struct value_ref *v) TFS_MUST;
 /* Returns false if the entry is malformed. */
 bool value_decode(struct tfs_bytes entry, struct value_ref *out);
-/* VALUE_LARGE: the place of unit i.  Returns false if the entry names none. */
+/* For VALUE_LARGE: sets the place of unit i.  Returns false if the entry has no such unit. */
 bool value_unit(const struct value_ref *v, uint64_t i, uint64_t *offset, uint32_t *stored);
 
 #ifdef __cplusplus

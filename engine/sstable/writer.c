@@ -46,14 +46,14 @@ struct sst_writer {
 	uint64_t keys;
 	struct buf last;
 	uint32_t block_keys;
-	uint64_t block_bytes, block_values; /* the second: of inline values */
+	uint64_t block_bytes, block_values; /* bytes of the block, and of inline values in it */
 	uint32_t block_target;
 	bool any_block;
 	size_t block_key_max; /* longest key */
 	/* filters */
-	uint64_t partitions; /* ended ones that have a key */
-	struct buf first;    /* first key of the current one */
-	struct buf parts;    /* ended ones, encoded */
+	uint64_t partitions; /* ended partitions that have a key */
+	struct buf first;    /* the first key of the current partition */
+	struct buf parts;    /* the ended partitions, encoded */
 	struct buf hashes;   /* uint64_t */
 	uint64_t recent[RECENT];
 	unsigned recent_n; /* filled, since the partition began */

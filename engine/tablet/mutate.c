@@ -185,7 +185,7 @@ static int mcolumn_place(struct mutation *m, struct mcolumn *c, struct tfs_ts wh
 	return mcolumn_above_newest(m, c, where.us == INT64_MIN ? mutation_unique_time(m) : where.us, ts);
 }
 
-/* The timestamps of the newest version and of the next, which may be a doubtful one, and the size of the newest. */
+/* The timestamps of the newest version and of the next version, which may be doubtful, and the size of the newest version. */
 struct newest {
 	unsigned n; /* number of versions found */
 	int64_t ts[2];
@@ -514,8 +514,8 @@ static int keep_cell(void *arg, const struct live_cell *cell)
 }
 
 /*
- * A delete with o->replace removes what a reader sees.  The delete on disk covers all
- * versions, so it is followed by puts of the doubtful ones.
+ * A delete with o->replace removes the versions that a reader sees.  The delete
+ * on disk covers all versions, so it is followed by puts of the doubtful ones.
  */
 static int resolve_delete(struct mutation *m, const struct op *o)
 {
@@ -577,7 +577,7 @@ static int resolve_op(struct mutation *m, const struct op *o, struct tfs_result 
 	return -EINVAL;
 }
 
-/* Asks once for several operations.  A mutation of METADATA on behalf of a user's one has fewer, so it does not stop. */
+/* Asks once for several operations.  A mutation of METADATA that a user's mutation causes has fewer operations, so it does not stop. */
 static bool mutation_stops(unsigned i)
 {
 	return i % 64 == 63 && stop_asked();

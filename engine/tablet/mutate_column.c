@@ -80,7 +80,7 @@ static int version_cmp(const struct mversion *a, const struct mversion *b)
 RB_PROTOTYPE_STATIC(mversions, mversion, link, version_cmp);
 RB_GENERATE_STATIC(mversions, mversion, link, version_cmp);
 
-/* Returns true if all versions at ts and above have been read. */
+/* Returns true if all versions with timestamps >= ts have been read. */
 static bool mcolumn_has_read(const struct mcolumn *c, int64_t ts)
 {
 	return c->whole || (c->read && c->at.ts <= ts);

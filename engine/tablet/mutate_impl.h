@@ -34,11 +34,11 @@ struct mcolumn {
 	uint64_t read;             /* number of versions read from the snapshot; `at` is the last of them */
 	struct colread reader;     /* if open: its position is `at` */
 	struct colver at;
-	bool open, whole;     /* whole: all have been read */
+	bool open, whole;     /* whole: all versions have been read */
 	bool hidden_read;     /* `hidden` and hidden_ts are set */
 	bool hidden;          /* the rules hide the versions at hidden_ts and below */
 	bool purged;          /* the list `pre` has the delete of these versions */
-	uint32_t clears_seen; /* number (mutation.clears) of the last delete of a row or family that it includes */
+	uint32_t clears_seen; /* number (mutation.clears) of the last delete of a row or family that the column includes */
 	int64_t hidden_ts;
 };
 /* An iteration over the current versions of a column.  {0} is its start. */

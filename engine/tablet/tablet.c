@@ -195,7 +195,7 @@ static int tablet_first_view(struct tablet *t, const struct tablet_params *p)
 		view_put(v);
 		return err;
 	}
-	(void)!view_swap(t, v); /* there was none */
+	(void)!view_swap(t, v); /* there was no old view */
 	return 0;
 }
 

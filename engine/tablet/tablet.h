@@ -38,7 +38,7 @@ struct store_schema {
 	uint64_t generation;
 	uint64_t tablet_bytes; /* a larger tablet is split; if it is 0, no tablet is split */
 	uint32_t salt;         /* the salt of the row keys; tablets ignore it */
-	struct buf *splits;    /* tablets that meet there are not merged automatically; tablets ignore them */
+	struct buf *splits;    /* two tablets that meet at one of these rows are not merged automatically; tablets ignore them */
 	unsigned split_count;
 	struct store_family *families; /* in id order */
 	unsigned family_count;
@@ -96,7 +96,7 @@ struct tablet_edit {
 	bool set_redo; /* redo[] replaces the whole redo set */
 	const struct redo_point *redo;
 	unsigned redo_count;
-	bool set_tokens; /* tokens[] replaces all */
+	bool set_tokens; /* tokens[] replaces all tokens */
 	const struct tablet_token *tokens;
 	unsigned token_count;
 	uint64_t seq_mark; /* 0: unchanged.  No entry of the tablet's files has a larger sequence number */
@@ -160,9 +160,9 @@ struct tablet_env {
 	/* Writes that waited for a split or merge of their tablet. */
 	_Atomic uint64_t retire_waits, retire_wait_us, retire_wait_longest_us;
 	/* State that the tablets share.  Times are monotonic. */
-	_Atomic uint64_t paced_us;     /* until then the bytes that compactions have written use up compaction_rate */
-	_Atomic uint64_t slowed_us;    /* the last time that a writer was slowed down */
-	_Atomic uint64_t turn_us;      /* until then the bytes of the writers so far use up their rate (throttle.c) */
+	_Atomic uint64_t paced_us; /* the time at which the bytes that compactions have written will have used up compaction_rate */
+	_Atomic uint64_t slowed_us; /* the last time that a writer was slowed down */
+	_Atomic uint64_t turn_us; /* the time at which the bytes of the writers so far will have used up their rate (throttle.c) */
 	_Atomic bool major_under_way;  /* at most one background major compaction runs, so that workers are free for merges */
 	_Atomic int flush_error;       /* the error of the last minor compaction of any tablet, or 0 */
 	_Atomic size_t flushing_bytes; /* the part of memory_used that is in memtables being flushed */
@@ -231,10 +231,10 @@ struct tablet_row {
 	unsigned failed_op; /* the operation that caused the error, from 1, or 0 */
 };
 /*
- * Before and after the mutation of a client: a mutation that was carried out
- * before is not applied again.  Returns 1 if it was, with its outcome in r; 0 and
- * r->token, which tablet_token_end ends; or an error of tokens_begin, which is the
- * outcome.  The mutation's number is r->m->number, and not token->number.  peer: see tokens_begin.
+ * Called before and after the mutation of a client, so that a mutation that was carried out before
+ * is not applied again.  Returns 1 if it was, with its outcome in r; 0 and r->token, which
+ * tablet_token_end ends; or an error of tokens_begin, which is the outcome.  The mutation's number
+ * is r->m->number, and not token->number.  peer: see tokens_begin.
  */
 int tablet_token_begin(struct tablet *t, const struct op_token *token, uint64_t peer, struct tablet_row *r) TFS_MUST;
 /*
@@ -278,11 +278,12 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b) TFS_MUST;     
  * row that is returned, 0, or -errno.  The row is as stored, with its salt.
  */
 void tablet_scan_check_rows(struct tablet_scan *s, int (*fn)(void *arg, struct tfs_bytes row), void *arg);
-void tablet_scan_set_batch(struct tablet_scan *s, size_t bytes); /* for the next batches, instead of batch_bytes */
+void tablet_scan_set_batch(struct tablet_scan *s, size_t bytes); /* sets the size of the next batches, which replaces batch_bytes */
 /*
  * After the last batch: returns true if the scan ended early because other
- * tablets have replaced the tablet.  *row is then the first row that those must
- * scan, or with spec.reverse their row_to.  It is valid until tablet_scan_free.
+ * tablets have replaced the tablet.  *row is then the first row that the new
+ * tablets must scan or, with spec.reverse, their row_to.  It is valid until
+ * tablet_scan_free.
  */
 bool tablet_scan_replaced(const struct tablet_scan *s, struct tfs_bytes *row);
 void tablet_scan_free(struct tablet_scan *s);
@@ -295,16 +296,18 @@ void tablet_scan_free(struct tablet_scan *s);
  */
 int tablet_split_key(struct tablet *t, struct buf *row) TFS_MUST;
 /*
- * Rows of the tablet, in order: one for so many bytes of its SSTables, but at most 16,384.  A longer row
- * than 500 bytes is cut to its first bytes.  Rows of memtables are not counted.  The memory is the arena's.
+ * Samples rows of the tablet, in order: one for each `bytes` bytes of its SSTables, but at most
+ * 16,384.  A row longer than 500 bytes is cut to its first bytes.  Rows of memtables are not
+ * counted.  The memory is the arena's.
  */
 int tablet_samples(struct tablet *t, uint64_t bytes, struct arena *arena, struct tfs_bytes **rows, uint32_t *count) TFS_MUST;
 /*
  * Brackets a split or merge: from the return of 0 until tablet_retire_done, no
  * merging or major compaction is under way.  leaves: the tablet is unloaded, and
- * all of them end before they are complete.  Otherwise this call waits for a merging
- * one and for one that a user asked for, so the caller must not hold up other work.
- * -TABLET_TAKEN, -TABLET_STOPPED, -TABLET_MOVED as tablet_mutate.
+ * all of them end before they are complete.  Otherwise this call waits for a
+ * merging compaction, and for a compaction that a user asked for, so the caller
+ * must not hold up other work.
+ * -TABLET_TAKEN, -TABLET_STOPPED and -TABLET_MOVED as in tablet_mutate.
  */
 int tablet_retire_prepare(struct tablet *t, bool leaves) TFS_MUST;
 void tablet_retire_done(struct tablet *t);
@@ -367,7 +370,7 @@ int tablet_families(struct tablet *t, struct tablet_family **out, unsigned *coun
 int tablet_family_stats(struct tablet *t, uint16_t family, struct tablet_stats *s) TFS_MUST;
 /* Returns the smallest LSN that this tablet still needs in the log of `incarnation`; UINT64_MAX: none. */
 uint64_t tablet_redo_lsn(struct tablet *t, uint64_t incarnation);
-/* Returns the smallest incarnation above `above`, other than the tablet's own, whose log this tablet needs, or 0. */
+/* Returns the smallest incarnation above `above`, other than the tablet's own, whose log this tablet needs; 0 if there is none. */
 uint64_t tablet_redo_next(struct tablet *t, uint64_t above);
 /* Copies the current file list.  tablet_file_fini each, free the array. */
 int tablet_files(struct tablet *t, struct tablet_file **files, unsigned *count) TFS_MUST;

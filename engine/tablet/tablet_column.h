@@ -47,7 +47,7 @@ struct colread {
 	struct colsrc *at; /* the source of that version, still on its entry */
 	unsigned budget;   /* colread_next skips this many dead entries before it returns COLREAD_PAUSED; 0 if there is no limit */
 	uint64_t index;    /* number of live versions returned */
-	struct colsrc inline_src[COLREAD_INLINE]; /* src, if they are enough */
+	struct colsrc inline_src[COLREAD_INLINE]; /* the memory of src, if this is enough */
 	struct mem_iter mem[COLREAD_MEMTABLES];   /* iterators over the first memtables: most reads need no other */
 	uint8_t inline_key[192];                  /* the key's memory, if the key fits */
 };

@@ -126,7 +126,7 @@ bool tablet_redo_is_stale(struct tablet *t, const struct tablet_freeze *f)
 
 	mutex_lock(&t->lock);
 	stale = t->redo_count > f->dead_count + (memtable_count(t->view->mems[0]->m) || t->writers ? 1u : 0u);
-	stale |= t->redo_maybe != 0; /* until an edit resolves it, the log from there on cannot be removed */
+	stale |= t->redo_maybe != 0; /* until an edit resolves it, the log from that LSN on cannot be removed */
 	for (unsigned i = 0; i < f->dead_count && i < t->redo_count; i++)
 		stale |= t->redo[i].p.lsn != f->dead[i].p.lsn;
 	mutex_unlock(&t->lock);

@@ -15,7 +15,7 @@ struct planned {
 	size_t key_at, seq_at; /* offsets in plan.keys of the key and of its sequence number */
 	size_t key_bytes;      /* plan_prepare adds the time of commit to a live entry */
 	int64_t ts;
-	unsigned cell;   /* index of the cell in the batch; its sequence number is the batch's first one plus this */
+	unsigned cell;   /* index of the cell in the batch; its sequence number is the batch's first sequence number plus this */
 	bool live, dead; /* live: counts as a cell; dead: counts as a tombstone; */
 	uint16_t family;
 	struct tfs_bytes value;

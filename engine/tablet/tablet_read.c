@@ -5,7 +5,8 @@
  * One column is read from the sources that may contain it (tablet_column.c).
  * The newest version is the first live one.  A version at a timestamp is found
  * by a seek, unless the GC rule counts versions; then the column is read from
- * its start.  Of a large value only the units are read that have the wanted bytes.
+ * its start.  A read of a large value reads only the units that have the wanted
+ * bytes.
  *
  * Users may delete versions one by one, newest first.  Then a read of the newest
  * live version skips more and more entries.  So a reader that has skipped many

@@ -9,8 +9,8 @@
  *
  * Before a scan of one row reads a file, it asks the file's filter for the row.
  *
- * A scan of some files only (scan_spec.files) has a view of those.  It is for
- * tablets of snapshots, whose METADATA rows name their files.
+ * A scan of some files only (scan_spec.files) has a view of these files.  It is for tablets of
+ * snapshots, whose METADATA rows name their files.
  *
  * Rejected: changing the view within a row.  The scan would have to read the
  * row again from its start, because a row is returned as of one instant.
@@ -96,8 +96,9 @@ static int64_t all_expired_before(const struct store_schema *schema, const struc
 
 /*
  * The times that files are selected by.  A file with expired cells only is not read: it
- * stays until a major compaction, and a scan would pass its cells each time.  An older cell never hides a newer one, but
- * a newer one hides older ones if a GC rule counts versions: then until is no bound.
+ * stays until a major compaction, and a scan would pass its cells each time.  An older
+ * cell never hides a newer cell.  But if a GC rule counts versions, a newer cell hides
+ * older cells, and then `until` is no bound.
  */
 static struct view_times scan_times(const struct store_schema *schema, const struct scan_spec *spec, int64_t now)
 {
@@ -150,7 +151,7 @@ static int view_of_files(const struct view *v, struct tfs_bytes ids, struct view
 	return 0;
 }
 
-/* Opens the live cells of the spec in a snapshot.  now: for GC rules, in us.  skipped: as of view_iter. */
+/* Opens the live cells of the spec in a snapshot.  now: for GC rules, in us.  skipped: as in view_iter. */
 static int live_open(struct tablet *t, const struct snap *snap, const struct scan_spec *spec, int64_t now,
 	struct scan_filter *filter, const struct row_check *check, int *skipped, struct live **out)
 {
@@ -363,7 +364,7 @@ static void note_passed(struct tablet *t, uint64_t n)
 		return;
 	before = atomic_fetch_add_explicit(&t->passed, n, memory_order_relaxed);
 	if (before / TABLET_PASSED_LEAST != (before + n) / TABLET_PASSED_LEAST)
-		tablet_want_merge(t); /* which looks for a major compaction that is due */
+		tablet_want_merge(t); /* looks for a major compaction that is due */
 }
 
 void tablet_scan_check_rows(struct tablet_scan *s, int (*fn)(void *arg, struct tfs_bytes row), void *arg)

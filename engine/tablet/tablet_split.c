@@ -21,7 +21,7 @@
  * After a later crash, recovery loads both children from their rows.  Both have
  * the parent's redo set, and each replays the records of its own rows.
  *
- * Readers and scans of the parent continue in their view.  It does not change
+ * Readers and scans of the parent continue in their view, which does not change
  * any more, because later writes are in the children.  A scan that needs a new
  * view ends instead and reports the row at which the children continue it.
  *
@@ -42,7 +42,7 @@
 enum {
 	SHARED_MOST = VIEW_MEMS - 3, /* the most memtables that a child shares, so that it has places for its own */
 	NO_MEMORY_US = 1000,
-	CANDIDATES = 16, /* the largest files, whose middle rows are tried as the row of the split */
+	CANDIDATES = 16, /* how many of the largest files are tried for the row of the split, each with its middle row */
 };
 
 /* ---- the steps ---- */

@@ -10,8 +10,7 @@
  * Locks, in the order in which they are taken:
  *	stripe    one of STRIPES row locks.  A writer holds it from reading the
  *	          row to publishing the mutation.  Blind writers share it.  It
- *	          is a counter under a mutex of RANK_TABLET.  It is no ranked
- *	          lock itself, because a METADATA row is written under a user
+ *	          is a counter under a mutex of RANK_TABLET.  The stripe is no ranked lock itself, because a METADATA row is written under a user
  *	          tablet's EDIT lock.
  *	edit      called EDIT in comments.  Serialises changes of the file list
  *	          and of the redo set, including the commit callback.
@@ -139,7 +138,7 @@ struct tablet {
 	_Atomic bool split_wanted;                /* set for a split or merge: background major compactions end, and none begins */
 	_Atomic bool leaves;                      /* set for an unload: all merging and major compactions end */
 	struct tokens tokens;
-	bool tokens_stored; /* METADATA has some, or may have some */
+	bool tokens_stored; /* METADATA has tokens, or may have tokens */
 	/* Jobs whose edits failed.  Only the running job of the same kind uses them. */
 	struct flush_job *pending; /* its files are written, but its edit failed; the next flush repeats it first */
 	struct compact_job *pending_merge, *pending_major; /* the pending jobs of merging and of major compactions */

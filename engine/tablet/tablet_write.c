@@ -32,12 +32,13 @@
  * records, which does no harm.
  *
  * tablet_mutate does steps 1 to 3 for each of its rows, and then steps 4 to 6
- * once for all of them.  While records of its own wait, it must not wait for
- * anything but the log: a flush or split waits for them to be published, and the
- * holder of a stripe may wait for a stripe that it holds.  So it tries to hold a
- * stripe without waiting.  If a row would have to wait, it ends the rows before it
- * first (steps 4 to 6), and then does this row alone.  A row that waited may hold
- * its stripe exclusively, so a longer group would delay other writers.
+ * once for all of them.  While records of its own wait, a thread must not wait for
+ * anything but the log: a flush or split waits for them to be published, and
+ * another thread that holds a stripe may wait for a stripe of this thread.  So it
+ * tries to hold a stripe without waiting.  If a row would have to wait, it ends
+ * the rows before it first (steps 4 to 6), and then does this row alone.  A row
+ * that waited may hold its stripe exclusively, so a longer group would delay other
+ * writers.
  *
  * The outcome of a mutation may depend on the GC rules and on the time.  A
  * compaction may apply newer rules or a later time to the memtables that were
@@ -373,7 +374,7 @@ struct submitted {
 struct row_group {
 	struct tablet *t;
 	bool sync;
-	bool waits;             /* for its only row */
+	bool waits;             /* the group may wait, for its only row */
 	uint64_t shared, alone; /* the stripes that it holds, one bit each */
 	struct submitted *v;
 	unsigned n;
@@ -388,7 +389,7 @@ static bool group_has_row(const struct row_group *g, struct tfs_bytes row)
 	return false;
 }
 
-/* Raises the hold of a stripe.  Returns false if the group would have to wait, and must not. */
+/* Raises the hold of a stripe.  Returns false if the group would have to wait but must not. */
 static bool group_hold(struct row_group *g, struct stripe *s, bool exclusive)
 {
 	const uint64_t bit = UINT64_C(1) << (s - g->t->stripes);

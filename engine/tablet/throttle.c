@@ -14,10 +14,9 @@
  * rate falls with the square of the space that is left below 1.5 times the
  * bound.  Each writer waits for as long as its bytes and the bytes of the
  * writers before it take at this rate.  So all writers wait, but each only for
- * a short time, whatever the speed of flushing: at the lowest rate, 16 writers
- * of 1000 bytes each wait 16 ms.  Usually some space is left when the flush
- * ends.  If memory reaches 1.5 times the bound, writes wait for the end of a
- * flush.
+ * a short time, however slow flushing is: at the lowest rate, 16 writers of
+ * 1000 bytes each wait 16 ms.  Usually some space is left when the flush ends.
+ * If memory reaches 1.5 times the bound, writes wait for the end of a flush.
  *
  * Each write is also delayed if many files wait for a merge.
  *

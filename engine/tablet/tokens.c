@@ -28,9 +28,9 @@
 #define STORED_BYTES 20 /* bytes of a stored token without its result: client, number, length */
 
 struct token_client {
-	uint64_t id, lowest; /* numbers below are forgotten */
+	uint64_t id, lowest; /* numbers below `lowest` are forgotten */
 	int64_t last_us;     /* the time of its last mutation */
-	bool counts;         /* it began here, as a client of peer */
+	bool counts;         /* it began here, as a client of `peer`, so it counts for the bounds */
 	uint64_t peer;
 	struct token_list list; /* in the order of numbers */
 	UT_hash_handle hh;
@@ -97,7 +97,7 @@ static void clients_expire(struct tokens *t, int64_t now_us)
 		client_free(t, c);
 }
 
-/* Whether one more client of the peer may begin mutations. */
+/* Returns true if one more client of the peer may begin mutations. */
 static bool client_fits(const struct tokens *t, uint64_t peer)
 {
 	const struct token_client *c;

@@ -9,15 +9,15 @@
  * number fails.
  *
  * Bounds: TOKENS_CLIENTS clients of the owner of the store, and as many of all other users
- * together, TOKENS_SHARE of each.  The mutation of one more fails with -EAGAIN until a client
- * leaves or expires.  A merge may exceed this, and clients of replay and METADATA do not
- * count, because a client that was forgotten could repeat a mutation, and it would be
- * applied twice.
- * TOKENS_BYTES bytes; then the oldest results are forgotten, and a repetition of
- * their mutations fails with -MUTATION_ANSWERED.  It also fails if METADATA's column had no
- * space for the result (TOKENS_STORED bytes, and at least one number of each client), after
- * the tablet was loaded again.  A client expires when its last mutation is older than
- * 2 * CLIENT_TIME_US, because no copy of a request is under way for so long.  now_us is of
+ * together, TOKENS_SHARE of each.  The mutation of one more client fails with -EAGAIN until
+ * a client leaves or expires.  A merge may exceed this, and clients of replay and METADATA
+ * do not count, because a client that was forgotten could repeat a mutation, and it would
+ * be applied twice. TOKENS_BYTES bytes; then the oldest results are forgotten, and a
+ * repetition of their mutations fails with -MUTATION_ANSWERED.  It also fails if METADATA's
+ * column had no space for the result (TOKENS_STORED bytes, and at least one number of each
+ * client), after the tablet was loaded again.  A client expires when its last mutation is
+ * older than
+ * 2 * CLIENT_TIME_US, because no copy of a request is under way for that long.  now_us is of
  * clock_limited: a clock that was set forward must not expire them before a heartbeat shows
  * that it is wrong.
  *
@@ -57,10 +57,11 @@ void tokens_init(struct tokens *t);
 void tokens_fini(struct tokens *t);
 
 /*
- * Begins a mutation.  peer: whose client it is; 0: the owner's.  Returns 0 and *out, which the caller must pass to
- * tokens_end; TOKENS_KNOWN and *out: it was decided before, and *out has the
- * result, as long as no other function is called; -MUTATION_ANSWERED: forgotten; -EAGAIN:
- * it is under way, or there are too many clients; -EINVAL; -ENOMEM.
+ * Begins a mutation. peer: the user whose client this is; 0: the store's owner.  Returns
+ * 0 and *out, which the caller must pass to tokens_end; TOKENS_KNOWN and *out: it was
+ * decided before, and *out has the result, as long as no other function is called;
+ * -MUTATION_ANSWERED: forgotten; -EAGAIN: it is under way, or there are too many clients;
+ * -EINVAL; -ENOMEM.
  */
 enum { TOKENS_KNOWN = 1 };
 int tokens_begin(struct tokens *t, const struct op_token *token, uint64_t peer, int64_t now_us, struct token **out) TFS_MUST;

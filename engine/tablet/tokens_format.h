@@ -23,9 +23,9 @@ void token_result_set_commit(struct buf *b, int64_t commit_us);
 void token_result_fail(struct buf *b, int err, uint32_t failed_op);
 /*
  * Returns the mutation's error or 0 in *err, and the operation that is the cause
- * in *failed_op.  Sets `count` results, or none if results is NULL.  Those that
- * were not encoded are zero.  -EBADMSG: damaged, or
- * it has other than `count` results.
+ * in *failed_op.  Sets `count` results, or none if results is NULL.  Results
+ * that were not encoded are zero.  -EBADMSG: damaged, or the number of results
+ * is not `count`.
  */
 int token_result_decode(struct tfs_bytes in, int *err, uint32_t *failed_op, struct tfs_result *results, uint32_t count) TFS_MUST;
 

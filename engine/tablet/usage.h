@@ -61,7 +61,7 @@ struct file_part {
 };
 /* Returns the part's share of x. */
 uint64_t file_part_share(const struct file_part *p, uint64_t x);
-/* Computes the tablet's part of f, whose usage is u.  Opens a clipped file on first use. */
+/* Computes the tablet's part of f. u is the usage of f.  Opens a clipped file on first use. */
 int vfile_part(struct vfile *f, struct file_usage *u, struct file_part *p) TFS_MUST;
 /* Computes as vfile_part.  Returns the whole file if it cannot be read. */
 struct file_part vfile_part_or_whole(struct vfile *f);

@@ -314,10 +314,10 @@ static bool file_may_hide(const struct vfile *f, uint64_t seq_min, int64_t oldes
 
 /*
  * Marks in skip the files without deletes in which no cell was committed at or
- * after times->changed.  A file is not marked if a cell of it may hide one in a
- * file that is read or in a memtable: by the larger sequence number, at the same
- * timestamp, or as a newer version where versions are counted.  Memtables have
- * larger sequence numbers than files.
+ * after times->changed.  A file is not marked if a cell of it may hide a cell
+ * in a memtable, or in a file that is read: by the larger sequence number, at
+ * the same timestamp, or as a newer version where versions are counted.
+ * Memtables have larger sequence numbers than files.
  */
 static void files_unchanged(const struct view *v, const struct view_times *times, bool *skip)
 {

@@ -68,7 +68,7 @@ struct vfile {
 	struct buf first, after;          /* encoded: at or below the first key of the tablet's rows, and above the last */
 	bool busy;                        /* under the tablet's lock: it is input of a compaction */
 	struct file_usage *_Atomic usage; /* read on first use */
-	_Atomic unsigned codec;           /* 1 + that of its blocks; 0: not read yet (vfile_codec) */
+	_Atomic unsigned codec;           /* 1 + the codec of its blocks; 0: not read yet (vfile_codec) */
 	/*
 	 * Monotonic.  A background compaction failed to read the file, so the
 	 * next ones skip it until then.  UINT64_MAX: damaged.
@@ -110,7 +110,7 @@ struct view {
 struct view *view_new(unsigned files);
 /* Makes a view with v's files, except `without`, plus `with`, and no memtables.  NULL: out of memory. */
 struct view *view_change(const struct view *v, const struct file_set *without, const struct file_set *with);
-/* Appends v's memtables to n's, except the `count` in `without`. */
+/* Appends v's memtables to n's memtables, except the `count` memtables in `without`. */
 void view_take_mems(struct view *n, const struct view *v, struct vmem *const *without, unsigned count);
 struct view *view_get(struct view *v);
 void view_put(struct view *v);
@@ -128,7 +128,7 @@ bool vfile_empty(const struct vfile *f);
  */
 typedef int vfile_iter_fn(struct sst *s, struct iter **out);
 int vfile_iter(struct vfile *f, vfile_iter_fn *make, uint64_t limit, int *skipped, struct iter **out) TFS_MUST;
-bool vfile_excluded(const struct vfile *f); /* as of now: excluded_until_us */
+bool vfile_excluded(const struct vfile *f); /* returns true until excluded_until_us */
 /* Returns true if err means that the file cannot be read; false for other errors, for example -ENOMEM. */
 static inline bool is_damage(int err)
 {
@@ -145,9 +145,9 @@ int skip_damage_iter_new(struct iter *child, struct sst *sst, int *skipped, stru
  * that may have rows in [from, to) and entries of the families.  from, to:
  * encoded bounds; to.n 0: no end.  families NULL: all.  row_probe.n > 0: files
  * whose filter excludes this probe are not read.  If skipped is not NULL,
- * unreadable blocks are skipped, and *skipped is set to the error.  times: files
- * that have only cells outside of them, and no deletes, are not read.  limit: as of
- * vfile_iter.
+ * unreadable blocks are skipped, and *skipped is set to the error.  times:
+ * files that have only cells outside of these times, and no deletes, are not
+ * read. limit: as in vfile_iter.
  */
 struct view_times {
 	int64_t since, until; /* timestamps in [since, until); INT64_MIN and INT64_MAX mean no bound */

@@ -17,10 +17,10 @@ struct check {
 /* ---- check_sst.c ---- */
 /* Checks one SSTable, and compares it with its entry in METADATA. */
 int check_sst(struct check *c, const struct tablet_file *f, const char *path) TFS_MUST;
-/* Checks the salt byte of a stored row.  Reports the first wrong one of each table.  t may be NULL. */
+/* Checks the salt byte of a stored row.  Reports the first wrong byte of each table.  t may be NULL. */
 void check_salt_of(struct check *c, struct offline_table *t, struct tfs_bytes row);
 /* ---- check_log.c ---- */
-/* Checks every log: one that redo sets name from its least redo point on, others as a whole. */
+/* Checks every log.  A log that redo sets name is checked from its least redo point on, any other log as a whole. */
 int check_logs(struct check *c) TFS_MUST;
 
 #endif

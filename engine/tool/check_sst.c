@@ -129,7 +129,7 @@ void check_salt_of(struct check *c, struct offline_table *t, struct tfs_bytes ro
 			t->p->name, quoted(plain), row.p[0], salt_byte(plain, salt));
 }
 
-/* Returns 1, which stops the pass: problems that follow are likely the same one. */
+/* Returns 1, which stops the pass: later problems are likely to have the same cause. */
 static int report_key(struct check *c, struct check_file *n, struct tfs_bytes key, const char *what)
 {
 	uint64_t offset = 0;

@@ -21,7 +21,7 @@
 
 enum { EXIT_FILES = 1, ROWS_SHOWN = 40, TABLES_SHOWN = 1000, HELP_BYTES_MAX = 1 << 20 };
 
-/* The words before the last one. */
+/* The words before the last word. */
 struct typed {
 	const struct command *command;
 	const char *operand[4];
@@ -61,7 +61,7 @@ static int each_line_of(const char *path, void (*fn)(const char *first, const ch
 
 /* ---- rows ---- */
 
-/* A row is a name as ls shows it, alone or as a path behind that of its table, or a key with the escapes of tabletctl. */
+/* A row is a name as ls shows it, alone or behind the path of its table, or a key with the escapes of tabletctl. */
 struct row_form {
 	bool key;
 	const char *before, *behind;
@@ -170,7 +170,7 @@ static int offer_controls(const char *before, const char *typed)
 	return 0;
 }
 
-/* The tables of a store that another process serves.  ssh must ask nobody, and not wait long. */
+/* The tables of a store that another process serves.  ssh must not ask the user, and must not wait long. */
 static int offer_tables(const char *source, const char *typed)
 {
 	const char *ssh = getenv("TABLETFS_SSH");

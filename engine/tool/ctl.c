@@ -241,7 +241,7 @@ static void print_warning(const struct buf *log)
 	printf("warning      %.*s\n", (int)(last.n ? last.n : 4), last.n ? (const char *)last.p : "none");
 }
 
-/* By the process that serves the source. */
+/* Prints the status that the process that serves the source returns. */
 static int print_status_of(const char *source)
 {
 	struct tfs_store *s = NULL;

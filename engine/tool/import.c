@@ -3,10 +3,10 @@
  * tabletctl import: the cells of a file into a table.
  *
  * On a data directory the store is opened.  In a mount each valid record is
- * written to TABLE/.import as a line of TSV, whatever the format of the input:
- * that stream ends at the first line that it refuses, and this program may
- * continue (--max-errors).  So it checks the records itself, and whether the
- * family exists.
+ * written to TABLE/.import as a line of TSV, also from an input of another
+ * format.  That stream ends at the first line that it refuses, and this program
+ * may continue (--max-errors).  So it checks the records itself, and whether
+ * the family exists.
  */
 #include "engine/base/units.h"
 #include "engine/bulk/import.h"
@@ -40,8 +40,8 @@ struct input {
 
 	/* into a mount */
 	int stream;           /* TABLE/.import, or -1 */
-	struct buf lines;     /* that are not yet written */
-	struct family *known; /* that exist, or that the daemon makes */
+	struct buf lines;     /* lines that are not yet written */
+	struct family *known; /* the families that exist, or that the daemon makes */
 	unsigned known_count;
 };
 
@@ -192,7 +192,7 @@ static int open_stream(struct input *in)
 	return in->stream < 0 ? mount_failed(in, -errno) : 0;
 }
 
-/* Ends the stream: all that was written is stored and on disk. */
+/* Ends the stream.  On 0 all written lines are stored and on disk. */
 static int close_stream(struct input *in)
 {
 	int err = in->stream >= 0 && in->lines.n ? write_lines(in) : 0;

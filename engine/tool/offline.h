@@ -48,9 +48,9 @@ struct offline_gaps {
 	} * v;
 	unsigned count;
 	struct buf row; /* the row of the last entry that was read */
-	bool open;      /* what follows it cannot be read */
+	bool open;      /* the entries after `row` cannot be read */
 };
-/* As log_replay for one log; a function of repair, which continues after damage. */
+/* Replays one log, as log_replay does.  Repair has a function that continues after damage. */
 typedef int offline_replay_fn(
 	void *arg, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
 struct offline {
@@ -66,7 +66,7 @@ struct offline {
 	uint64_t incarnation;      /* the incarnation of the last process, 0, or UINT64_MAX if it is unreadable */
 	struct offline_rows root;  /* the root tablet's row, unless it is missing or damaged */
 	struct offline_rows meta;  /* rows of the root tablet: METADATA's tablets */
-	struct offline_rows users; /* rows of those: users' tablets */
+	struct offline_rows users; /* rows of METADATA's tablets: users' tablets */
 	struct offline_rows made;  /* rows of snapshots and clones as they were made, from lock/rows; key and events are not set */
 	bool format_damaged;       /* FORMAT is missing or damaged, or one of its copies is */
 	bool journal_damaged;      /* the journal of the lock service is damaged */
@@ -114,7 +114,7 @@ int offline_seal(const struct offline *store, uint64_t incarnation, struct log_s
 int offline_replay(const struct offline *store, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *arg,
 	struct log_end *end, char **why) TFS_MUST;
 const char *offline_sst_path(const struct offline *store, const struct tablet_file *f);
-/* Returns the path at which the file is: its own one, unless another file is there and it is elsewhere below sst/. */
+/* Returns the path at which the file is.  That is its own path, unless another file is there and this file is elsewhere below sst/. */
 const char *offline_sst_find(struct offline *store, const struct tablet_file *f);
 /* Calls fn for each SSTable that is in a directory below sst/, whether or not a tablet names it.  Other names there are notes. */
 typedef int offline_sst_fn(void *arg, uint32_t table, uint64_t incarnation, uint64_t number);
@@ -129,24 +129,24 @@ void offline_gaps_fini(struct offline_gaps *g);
 bool offline_is_cluster(const char *dir);
 /* Lists all directories, so that a link, FIFO or device anywhere is refused before anything is read.  Other errors are not returned. */
 int offline_look(const char *dir) TFS_MUST;
-/* The size of the files in and below a directory, for a progress; 0 if it cannot be listed. */
+/* Returns the size of the files in and below a directory, for a report of progress; 0 if it cannot be listed. */
 uint64_t offline_bytes(const char *dir);
 /* ---- offline_lock.c: FORMAT, the flock, the lock service's files, schemas ---- */
 struct offline_file *offline_file(const struct offline *store, const char *name); /* NULL: missing or damaged */
 bool offline_is_store(const char *dir); /* it has at least two of FORMAT, lock, sst and log */
 /* Returns the first of the rows of a table, which are together, and their number; NULL if there is none. */
 const struct offline_row *offline_table_rows(const struct offline_rows *rows, uint32_t table, unsigned *count);
-/* Returns whether the table was dropped and the next mount removes its data. */
+/* Returns true if the table was dropped and the next mount removes its data. */
 bool offline_is_dropped(const struct offline *store, uint32_t table);
 int offline_locks(struct report *r, struct offline *store) TFS_MUST;
 void offline_locks_close(struct offline *store);
 /* ---- offline_meta.c: the root tablet's row and METADATA ---- */
 /* Returns the i-th row of root, meta and users, or NULL after the last one. */
 const struct offline_row *offline_row_at(const struct offline *store, unsigned i);
-/* The rows of a table in lock/rows, of which the first ones were compared. */
+/* The rows of a table in lock/rows that were not compared yet. */
 struct offline_made {
 	const struct offline_row *next;
-	unsigned count; /* that are left */
+	unsigned count; /* the number of rows that are left */
 };
 struct offline_made offline_made(const struct offline *store, uint32_t table);
 /* The tablet is the next one of its table.  Returns true if the next row has its files, or if no row can have them. */

@@ -310,7 +310,7 @@ static int read_everything(struct report *r, struct offline *store, struct store
 	return err ? err : set_begins(r, &store->users, (struct tfs_bytes){(const uint8_t *)"", 0});
 }
 
-/* Returns whether METADATA's own rows are incomplete. */
+/* Returns true if METADATA's own rows are incomplete. */
 static bool meta_has_gap(const struct offline *store)
 {
 	const struct offline_rows *rows = &store->meta;
@@ -355,7 +355,7 @@ static int stop_listing(void *arg, const char *name, bool is_dir)
 	return 1;
 }
 
-/* Returns whether the store must have a root tablet, as opening decides it. */
+/* Returns true if the store must have a root tablet.  An opening decides this in the same way. */
 static bool offline_is_used(const struct offline *store)
 {
 	return store->table_count || store->next_table || file_list(text("%s/sst", store->dir), stop_listing, NULL) > 0;

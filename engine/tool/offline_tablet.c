@@ -77,7 +77,7 @@ const char *offline_sst_path(const struct offline *store, const struct tablet_fi
 
 /* ---- files below sst/ ---- */
 
-/* An SSTable whose identity is not that of its path. */
+/* An SSTable whose identity does not match its path. */
 struct offline_stray {
 	const char *path;
 	uint64_t identity;
@@ -287,7 +287,7 @@ static int salvage_entry(void *arg, struct tfs_bytes key, struct tfs_bytes value
 	return err;
 }
 
-/* Makes an iterator over what can be read of a file; a missing file has no entries. */
+/* Makes an iterator over the readable entries of a file; a missing file has no entries. */
 static int salvaged_iter(struct offline *store, const struct tablet_file *f, const char *at, struct iter **out)
 {
 	struct salvage s = {.gaps = &store->gaps};

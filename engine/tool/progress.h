@@ -26,7 +26,7 @@ struct progress_options {
 	const char *interrupted; /* the state that an interruption leaves, for the message */
 	bool quiet;              /* only the signals */
 	bool polls;
-	bool summary;               /* the last line is printed in any case, not only if there were others */
+	bool summary;               /* the last line is printed also if no line was printed before */
 	void (*refresh)(void *arg); /* called by the thread before it prints, and not after progress_end; may be NULL */
 	void *arg;
 };
@@ -36,7 +36,7 @@ void progress_begin(const struct progress_options *o);
 void progress_end(void);
 /* The time left is estimated from `done` of `total` parts of the work.  about: total is an estimate.  0: unknown. */
 void progress_total(uint64_t total, bool about);
-void progress_add(uint64_t bytes); /* which are also parts of the work */
+void progress_add(uint64_t bytes); /* bytes are also parts of the work (progress_total) */
 void progress_set(uint64_t bytes, uint64_t done);
 /* Each is printed if it is not 0. */
 void progress_cells(uint64_t cells, uint64_t rows);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletctl keys and serve: what other hosts need to use a store.
+ * tabletctl keys and serve, by which other hosts can use a store.
  *
  * keys adds a new key for a host to the file of keys of a server (engine/rpc/keys.h).  The line
- * is appended by one write, so a server that reads the file meanwhile has it or has it not.
+ * is appended by one write, so a server that reads the file meanwhile reads the whole line or
+ * nothing of it.
  *
  * serve is the far end of a source HOST:DATADIR.  It connects its standard input and output
  * with the socket of the data directory, and ends when either end closes.  The server sees the
@@ -139,7 +140,7 @@ const struct command keys_command = {
 
 /* ---- serve: relaying ---- */
 
-/* Until the end of `from`, or an error. */
+/* Copies until the end of `from`, or an error. */
 static void copy(int from, int to)
 {
 	char *block = malloc(BLOCK);
@@ -158,7 +159,7 @@ static void copy(int from, int to)
 static void *to_server(void *arg)
 {
 	copy(STDIN_FILENO, *(const int *)arg);
-	_exit(0); /* the client has gone */
+	_exit(0); /* the client has closed its end */
 }
 
 static int relay(int fd)
@@ -173,7 +174,7 @@ static int relay(int fd)
 
 /* ---- serve: a server of this user's session ---- */
 
-/* Starts a server, which goes to the background when it serves.  What it says before that is appended to *said. */
+/* Starts a server, which becomes a background process when it serves.  Its messages before that are appended to *said. */
 static int start_server(const char *dir, struct buf *said)
 {
 	char *argv[] = {text("%s", program_beside(SERVER)), text("-o"), text("while-used"), text("--"), text("%s", dir), NULL};

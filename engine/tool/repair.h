@@ -30,7 +30,7 @@ struct repair {
 	bool all_in_doubt; /* each row of METADATA may lack cells, and rows may be missing */
 };
 
-/* A step, and data that cannot be restored. */
+/* Report a step, and data that cannot be restored. */
 #define repair_step(p, ...) report(&(p)->r, REPORT_STEP, __VA_ARGS__)
 #define repair_loss(p, ...) report(&(p)->r, REPORT_LOSS, __VA_ARGS__)
 
@@ -42,7 +42,7 @@ int repair_keep_tree(struct repair *p, const char *name) TFS_MUST;
 /* ---- repair_log.c ---- */
 struct repair_log_table { /* the records of one table in a log */
 	uint32_t table;
-	uint64_t first_lsn, seq_bound; /* all their sequence numbers are below seq_bound */
+	uint64_t first_lsn, seq_bound; /* all sequence numbers of these records are below seq_bound */
 };
 struct log_scan;
 struct repair_log {
@@ -77,12 +77,13 @@ void repair_logs_fini(struct repair *p);
 /* ---- repair_sst.c ---- */
 struct repair_file {
 	UT_hash_handle hh;
-	uint64_t id[3]; /* the ids of the next three */
+	uint64_t id[3]; /* table, incarnation, number: the next three members */
 	uint32_t table;
 	uint64_t incarnation, number;
 	bool exists, named; /* found in its directory; named by METADATA */
 	bool examined;
-	bool changed, gone;     /* gone: missing, or no entry can be read; changed: gone, or written anew under another name */
+	bool changed,
+		gone; /* gone: the file is missing, or no entry can be read; changed: the file is gone, or was written anew under another name */
 	struct tablet_file now; /* after the repair; without begin and end */
 	struct offline_gaps lost;
 };
@@ -125,7 +126,7 @@ int repair_incarnation(struct repair *p) TFS_MUST;
 /* Step 4. */
 int repair_ids(struct repair *p) TFS_MUST;
 int repair_identity(struct repair *p) TFS_MUST;
-/* Step 7: writes lock/rows of snapshots and clones again if METADATA was written or a file of these is lost. */
+/* Step 7: writes lock/rows of snapshots and clones again if METADATA was written, or if a file in lock/rows is lost. */
 int repair_rows(struct repair *p) TFS_MUST;
 /* Returns true if lock/rows has a file of this table that is damaged. */
 bool repair_lock_had_rows(const struct repair *p, uint32_t table);

@@ -117,7 +117,7 @@ int repair_lock_file(struct repair *p, const char *name, struct tfs_bytes conten
 	return err;
 }
 
-/* Returns whether another function replaces the file. */
+/* Returns true if another function replaces the file. */
 static bool is_made_anew(const char *name)
 {
 	return strncmp(name, "tables/", 7) == 0 || strcmp(name, "root") == 0 || strcmp(name, "ids") == 0 ||

@@ -2,15 +2,16 @@
 /*
  * Reads the damaged log of a dead process.
  *
- * log_replay stops at the first LSN that it cannot read.  Behind that LSN this
- * file finds every whole record: at each multiple of 8 in every segment it looks
- * for a frame and a body with the right checksums.  Each record is a whole row
- * mutation and holds resulting cells, never operations, so it can be replayed
- * although records before it are lost.  If several segments hold the same LSN,
- * the last segment that begins at or below it counts, as in log_replay.
+ * log_replay stops at the first LSN that it cannot read.  Beyond that LSN this
+ * file finds every whole record: at each multiple of 8 in every segment it
+ * looks for a frame and a body with the right checksums.  Each record is a
+ * whole row mutation and holds resulting cells, never operations, so it can be
+ * replayed although records before it are lost.  If several segments hold the
+ * same LSN, the last segment that begins at or below it counts, as in
+ * log_replay.
  *
- * Only the parts of a sealed log are read that the seal lists: a zombie may have written
- * more, which no client got an answer for.  If the seal is lost, all whole records count.
+ * Of a sealed log only the parts that the seal lists are read.  A zombie may have written more
+ * records, but no client got an answer for them.  If the seal is lost, all whole records count.
  *
  * The damaged log itself is not changed.  repair_write.c copies the records that
  * tablets still need into the log of this repair.
@@ -35,8 +36,8 @@ struct segment {
 	uint64_t number; /* first */
 	const char *path;
 	struct log_header h;
-	bool whole;             /* h is valid, and of this log and number; or the seal lists the segment */
-	bool foreign;           /* nothing of it is read: h is valid, and of another log, or the seal does not list it */
+	bool whole;   /* h is valid, and of this log and number; or the seal lists the segment */
+	bool foreign; /* no part of it is read, because h is valid and belongs to another log, or because the seal does not list it */
 	uint64_t last_lsn, end; /* the last LSN and the end of a sealed log, or 0 */
 };
 struct log_scan {
@@ -126,7 +127,7 @@ static int read_header(const struct repair_log *g, struct log_scan *scan, struct
 	return 0;
 }
 
-/* Returns whether a frame begins s.  *body is set if its body is whole, too. */
+/* Returns true if s begins with a frame. *body is set if its body is whole, too. */
 static bool frame_decode(const struct log_scan *scan, struct tfs_bytes s, struct log_frame *f, bool *body)
 {
 	struct log_record rec;

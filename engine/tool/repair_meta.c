@@ -121,7 +121,7 @@ static int examine_logs(struct repair *p, bool all)
 	return err;
 }
 
-/* ---- what is in doubt ---- */
+/* ---- rows in doubt ---- */
 
 static bool has_data(const struct meta_tablet *m)
 {
@@ -135,7 +135,7 @@ static const struct tfs_schema *table_schema(const struct repair *p, uint32_t ta
 	return t ? t->p : NULL;
 }
 
-/* Returns whether the table has data that must stay: the rest of a dropped table, or of one that was never made, has none. */
+/* Returns true if the table has data that must stay.  The rest of a dropped table, or of a table that was never made, has none. */
 static bool is_wanted(const struct repair *p, const struct meta_tablet *m)
 {
 	return !offline_is_dropped(&p->store, m->table) && (table_schema(p, m->table) || has_data(m));
@@ -200,7 +200,7 @@ static void add_redo_points(const struct repair *p, struct meta_tablet *t)
 		}
 }
 
-/* Restricts the rows for which t uses the file to its own ones.  Returns false if the file has none of them. */
+/* Restricts the rows for which t uses the file to the rows of t.  Returns false if the file has no such row. */
 static int clip(const struct meta_tablet *t, struct tablet_file *f)
 {
 	int err = 0;
@@ -217,7 +217,7 @@ static int clip(const struct meta_tablet *t, struct tablet_file *f)
 				bytes_cmp(buf_bytes(&f->begin), buf_bytes(&f->end)) < 0));
 }
 
-/* Adds the file as it is after the repair, if anything of it is left, for those rows of f that are the tablet's. */
+/* Adds the file as it is after the repair, if anything of it is left, for the rows of f that belong to the tablet. */
 static int add_file(struct repair *p, struct meta_tablet *t, const struct tablet_file *f)
 {
 	struct tablet_file now = {0};
@@ -391,7 +391,7 @@ static bool is_replaced(const struct repair *p, uint32_t id)
 	return false;
 }
 
-/* Files that rows name come before others of their directories, because METADATA states what a damaged one had. */
+/* Files that rows name come before others of their directories, because METADATA states the contents of a damaged file. */
 static int examine_named(struct repair *p)
 {
 	const struct offline_rows *rows = &p->store.users;

@@ -6,8 +6,8 @@
  * schema has the families that occur in the table's SSTables and log records,
  * keeps every version, and gives access to its owner only.  If the structure
  * of the damaged file can still be read, the names of the table and of its
- * families are taken from it.  Nothing else is, because a rule with a flipped
- * bit could delete data.  The salt is found from the rows.
+ * families are taken from it.  Nothing else is taken from it, because a rule
+ * with a flipped bit could delete data.  The salt is found from the rows.
  */
 #include "engine/cell/batch_format.h"
 #include "engine/cell/cellkey.h"
@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SALT_ROWS = 8 }; /* that many rows with the right salt byte are no coincidence */
+enum { SALT_ROWS = 8 }; /* if this many rows have the right salt byte, it is no coincidence */
 
 struct damaged { /* a file lock/tables/NAME */
 	const struct offline_file *file;
@@ -256,7 +256,7 @@ static struct damaged *damaged_of(const struct schemas *a, uint32_t table, bool 
 	return one;
 }
 
-/* by_id: only if a damaged file says that it is of this table. */
+/* by_id: repairs the schema only if a damaged file has the id of this table. */
 static int repair_schema(struct schemas *a, uint32_t table, bool has_data, bool by_id)
 {
 	struct damaged *x = damaged_of(a, table, !by_id);

@@ -2,10 +2,10 @@
 /*
  * An SSTable that may be damaged.
  *
- * Each file is verified, and compared with its entry in METADATA.  A damaged one
- * is read block by block (sst_salvage), and the entries that can be read become a
- * new file, in the same order, with new filters and properties.  If another file is in
- * its place, it is looked for everywhere below sst/ and read from there.
+ * Each file is verified, and compared with its entry in METADATA.  A damaged file is
+ * read block by block (sst_salvage), and the entries that can be read become a new
+ * file, in the same order, with new filters and properties.  If another file is in its
+ * place, it is looked for everywhere below sst/ and read from there.
  *
  * Lost are the rows between the last entry before lost blocks and the first entry
  * after them: cells and deletes of these rows.  If nothing can be read, these are
@@ -89,7 +89,7 @@ void repair_sst_losses(struct repair *p, const struct meta_tablet *t, const stru
 	}
 }
 
-/* An sst_salvage_fn: writes what can be read, and notes the rows around gaps and of lost values. */
+/* An sst_salvage_fn: writes the entry if it can be read, and notes the rows around gaps and of lost values. */
 static int take_entry(void *arg, struct tfs_bytes key, struct tfs_bytes value)
 {
 	struct rewrite *w = arg;
@@ -166,7 +166,7 @@ static int report_rewrite(struct rewrite *w, const struct tablet_file *entry)
 			now->tombstones);
 	if (cells || deletes)
 		repair_loss(w->p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", w->path, cells, deletes);
-	/* No unreadable stretch says which rows these are, or less than METADATA does. */
+	/* The unreadable stretches do not show which rows were lost, or less exactly than METADATA. */
 	if (entry->bytes && (!w->count.any || ((cells || deletes) && !f->lost.count))) {
 		offline_gaps_fini(&f->lost);
 		err = offline_gap_add(&f->lost, buf_bytes(&entry->first), buf_bytes(&entry->last));
@@ -223,7 +223,7 @@ static int report_missing(struct repair *p, const struct tablet_file *f, const c
 	return offline_gap_add(&out->lost, buf_bytes(&f->first), buf_bytes(&f->last));
 }
 
-/* Returns whether METADATA describes the file with these properties. */
+/* Returns true if METADATA describes the file with these properties. */
 static bool is_listed_as(const struct tablet_file *f, const struct props *p, uint64_t bytes)
 {
 	return p->table == f->table &&

@@ -29,7 +29,7 @@ struct new_log {
 	struct log *log;
 	const struct repair_log *from; /* the log being copied */
 	struct copied *copied;
-	struct log_ticket tickets[SUBMITTED_MAX]; /* of records that were not waited for */
+	struct log_ticket tickets[SUBMITTED_MAX]; /* of records that were submitted and not waited for */
 	unsigned submitted;
 };
 struct copied {

@@ -32,7 +32,7 @@ static void put_text(struct buf *out, const char *s)
 
 /* ---- the mutation ---- */
 
-/* The reason that the descriptor of a refused mutation returns, or the error's text. */
+/* Returns the reason that the descriptor of a refused mutation returned, or the error's text. */
 static const char *reason_of(int err, struct tfs_bytes answer)
 {
 	static const char refused[] = "refused\t";
@@ -57,7 +57,7 @@ static int apply_in(int dir, struct tfs_bytes lines, struct buf *answer)
 	return err;
 }
 
-/* Does so in the directory `path` below dir.  Components that are absent are made, and removed if they stay empty. */
+/* Writes the lines in the directory `path` below dir, as apply_in does.  Components that are absent are made, and removed if they stay empty. */
 static int apply_below(int dir, char *path, struct tfs_bytes lines, struct buf *answer)
 {
 	char *next = strchr(path, '/');

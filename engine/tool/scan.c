@@ -144,7 +144,7 @@ static bool path_parse(const struct buf *path, struct clauses *out)
 	return !err;
 }
 
-/* Opens a scan as scan_open does.  If row.p is not NULL, the scan has the cells of this row only, whose key is both bounds. */
+/* Opens a scan as scan_open does.  If row.p is not NULL, the scan has the cells of this row only: its key is both bounds. */
 static int scan_open_row(const struct arguments *a, const char *path, struct tfs_bytes row)
 {
 	struct buf below = {0}, behind = {0};
@@ -370,7 +370,7 @@ static int splits_run(const struct arguments *a)
 	return place_close(&p, err ? EXIT_CANNOT : 0);
 }
 
-/* ---- run: by the library, also in a mount ---- */
+/* ---- run, which uses the library also for a mount ---- */
 
 enum { SCRIPT_BYTES_MAX = 1 << 20 };
 

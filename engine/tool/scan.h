@@ -29,7 +29,7 @@
 bool scan_has_clauses(const struct arguments *a);
 /* Opens the directory of a mounted table.  Returns a descriptor, or -1 after a message. */
 int scan_open_table(const char *path);
-/* Opens the directory of the clauses in the mounted table `path`.  After an error, which it prints, it is the negative exit code. */
+/* Opens the directory of the clauses in the mounted table `path`.  Returns a descriptor or, after an error, which it prints, the negative exit code. */
 int scan_open(const struct arguments *a, const char *path);
 /*
  * Copies the file below dir in pieces to put, until it returns an exit code other than 0, and closes dir.  Returns the exit

@@ -18,7 +18,7 @@ static bool exists_in(const char *dir, const char *name)
 	return access(text("%s/%s", dir, name), F_OK) == 0;
 }
 
-/* All before the last slash of DATADIR/TABLE or SOURCE/TABLE. */
+/* Returns the text before the last slash of DATADIR/TABLE or SOURCE/TABLE. */
 static const char *parent_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -90,7 +90,7 @@ int place_open(struct place *p, const char *path, bool make)
 		return open_stored(p, parent, name, make);
 	if (exists_in(path, ".families") || exists_in(parent, ".tabletfs/version"))
 		return open_mounted(p, make && !exists_in(path, ".families"));
-	/* An absent directory becomes a store.  One that exists may be the mount point of a store that is not mounted. */
+	/* An absent directory becomes a store.  A directory that exists may be the mount point of a store that is not mounted. */
 	if (exists_in(parent, "FORMAT") || (make && access(parent, F_OK) && errno == ENOENT))
 		return open_stored(p, parent, name, make);
 	complain("%s: neither a table in a mount (MOUNTPOINT/TABLE) nor one in a store (SOURCE/TABLE)", path);

@@ -30,7 +30,7 @@ struct place {
 bool source_is_served(const char *source);
 /* Opens the table.  make: makes it, and DATADIR, if they are absent.  Returns 0, or EXIT_CANNOT after a message. */
 int place_open(struct place *p, const char *path, bool make) TFS_MUST;
-/* Opens it by the library, also if it is mounted.  Returns 0, or EXIT_CANNOT after a message. */
+/* Opens the table by the library, also if it is mounted.  Returns 0, or EXIT_CANNOT after a message. */
 int place_open_stored(struct place *p, const char *path) TFS_MUST;
 /* Returns status, or EXIT_CANNOT after a message if the store cannot be closed. */
 int place_close(struct place *p, int status) TFS_MUST;
@@ -48,7 +48,7 @@ int transfer_write(int fd, struct tfs_bytes s) TFS_MUST;
 
 /*
  * Rows and scans of a table in a data directory, by the library: through the process that
- * serves the store, or in this process.  Exit codes as those of put, get and scan.
+ * serves the store, or in this process.  Exit codes are as for put, get and scan.
  */
 /* Returns true if the path is SOURCE/TABLE, and not a table's directory in a mount. */
 bool stored_is(const char *path);

@@ -165,7 +165,7 @@ bool fs_is_absent(const struct node *family, struct tfs_bytes qualifier)
 
 #define GROUPS_MOST 65536 /* the limit of Linux for a process */
 
-/* Returns the last number of the line of /proc/PID/status: that for file systems. */
+/* Returns the last number of a line of /proc/PID/status, which is the id for file systems. */
 static unsigned long last_id(const char *line)
 {
 	const char *last = strrchr(line, '\t');

@@ -4,9 +4,10 @@
  *
  * In the tree the kernel decides, by the attributes and ACLs that the daemon
  * returns for a family's directories and cells (default_permissions), or the
- * daemon does the same (permit.h).  Every other path to the data (streams, whole rows, imports, exports, verbs) is one
- * file for many families, so the daemon decides.  Two ways, with one rule
- * (tfs_may in tabletfs.h):
+ * daemon decides by the same rules (permit.h).  Every other path to the data
+ * (streams, whole rows, imports, exports, verbs) is one file for many families,
+ * so the daemon decides.  There are two ways to check, with one rule (tfs_may
+ * in tabletfs.h):
  *
  *	struct tfs_table *t;
  *	err = fs_table_as_asker(n, &t);  reads, scans, mutations and changes of the
@@ -45,7 +46,7 @@ int fs_table_as_asker(struct node *n, struct tfs_table **out) TFS_MUST;
 /* Like fs_table_as_asker, for a caller that was noted before.  NULL: -EACCES. */
 int fs_table_as_caller(const struct caller *caller, struct node *n, struct tfs_table **out) TFS_MUST;
 int fs_scan_as_asker(struct node *n, const struct tfs_scan_spec *spec, struct tfs_scan **out) TFS_MUST;
-/* The request itself, if one is noted: such scans return -EINTR when it is interrupted.  NULL: none is. */
+/* Notes the request that this thread serves, so that its scans return -EINTR when the request is interrupted.  NULL: none. */
 void fs_serve(fuse_req_t req);
 /* tfs_scan_spec.stop: returns true if that request was interrupted, or the daemon ends. */
 bool fs_is_interrupted(void *unused);
@@ -63,7 +64,7 @@ pid_t fs_asker_thread(void);
 enum fs_path { PATH_UNKNOWN, PATH_IN_TABLE, PATH_IN_LATEST };
 /* The thread has looked n up, or made it, in dir. */
 void fs_looked_up_in(const struct node *n, const struct node *dir);
-/* By which path the thread has found n, a plain name. */
+/* Returns the path by which the thread has found n, a plain name. */
 enum fs_path fs_path_of(const struct node *n);
 /*
  * A LOOKUP of this thread has found no such plain name.  fs_is_absent returns true to its CREATE, which follows at
@@ -73,9 +74,9 @@ void fs_looked_up_absent(const struct node *family, struct tfs_bytes qualifier, 
 bool fs_is_absent(const struct node *family, struct tfs_bytes qualifier);
 /* The session, as of a terminal or a service, of the process whose request this thread serves; 0: there is none. */
 uint64_t fs_asker_session(void);
-/* The user of the request that this thread serves (engine/base/stop.h); NULL: of the kernel itself, or there is none. */
+/* The user of the request that this thread serves (engine/base/stop.h); NULL: the kernel itself has sent it, or there is no request. */
 const struct tfs_user *fs_asker_user(void);
-/* The thread asks the store as `user` until the next call of this function; NULL: as the request's user.  Returns the user before. */
+/* From now on the thread asks the store on behalf of `user`, or of the request's user if it is NULL. Returns the previous user. */
 const struct tfs_user *fs_ask_as(const struct tfs_user *user);
 /* Notes the user of the request that this thread has read. */
 void fs_asked_by(uid_t uid, gid_t gid, pid_t pid);

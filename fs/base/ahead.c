@@ -40,7 +40,7 @@
 struct read_row {
 	struct ahead_row row; /* first */
 	UT_hash_handle hh;
-	unsigned refs;  /* one of the cache, one of each user */
+	unsigned refs;  /* the cache has a reference, and each user */
 	uint64_t stamp; /* fs_changes() before it was read */
 	int64_t expires_us;
 	bool values;
@@ -51,13 +51,13 @@ struct read_row {
 	uint8_t key[];
 };
 
-/* How the rows of a table are asked for. */
+/* The order in which the rows of a table are asked for. */
 struct walk {
 	uint64_t used; /* 0: free */
 	uint8_t view[VIEW_BYTES];
 	bool values;
 	struct buf last;    /* the last row that was not known */
-	unsigned ascending; /* rows before it */
+	unsigned ascending; /* how many rows before it were in rising order */
 	unsigned skip;      /* the number of rows that are not tried */
 	size_t row_bytes;   /* the size of an average row */
 };
@@ -201,8 +201,9 @@ static size_t cell_bytes(const struct tfs_cell *c)
 }
 
 /*
- * Keeps each whole row of the scan, and adds their number to *count.  *out: the row that was asked
- * for, which may have no cells, if it is whole.  Returns the bytes of the cells, or -errno.
+ * Keeps each whole row of the scan, and adds their number to *count.  Sets *out to the
+ * requested row if it is whole; it may have no cells.  Returns the bytes of the cells, or
+ * -errno.
  */
 static ssize_t read_rows(struct tfs_scan *scan, const struct buf *view, size_t bytes_max, struct read_row *first,
 	struct read_row **out, unsigned *count)

@@ -7,10 +7,10 @@
  * A row is used only while the stream of notices is alive, and until a notice or a commit of
  * this mount says that anything has changed (fs_changes).  OPEN of a plain name does not use it.
  *
- * Access: rows are read on behalf of the mount, as listings are, and the kernel checks who
- * may see the directory.  Views of scans depend on the user, and have no such rows.  If the server
- * takes root for nobody, values are asked for on behalf of each user, and are not read ahead.
- * Threads: any; engine calls are made.
+ * Access: rows are read on behalf of the mount, as listings are, and the kernel checks which
+ * users may see the directory.  Views of scans depend on the user, and have no such rows.
+ * If the server squashes root, values are asked for on behalf of each user, and are not read
+ * ahead. Threads: any; engine calls are made.
  */
 #ifndef TFS_FS_BASE_AHEAD_H
 #define TFS_FS_BASE_AHEAD_H
@@ -33,11 +33,11 @@ enum ahead_use {
 	AHEAD_KNOWN,  /* only a row that was read */
 	AHEAD_ROW,    /* or this row */
 	AHEAD_WALK,   /* or this row, and the next rows if a program walks through the table */
-	AHEAD_VALUES, /* as AHEAD_WALK, with values; not the first call for a row, unless a program walks */
+	AHEAD_VALUES, /* as AHEAD_WALK, with values; but the first call for a row finds it only if a program walks */
 };
 /*
- * Finds a row of the table that dir is, or is in; in .latest its newest versions.
- * NULL: ask the store, which knows the reason.  Else ahead_put() ends its use.
+ * Finds a row of the table that dir is, or is in; in .latest its newest versions.  NULL: ask
+ * the store, which returns the reason.  Otherwise ahead_put() ends the use of the row.
  */
 struct ahead_row *ahead_get(struct node *dir, struct tfs_bytes row, enum ahead_use use);
 void ahead_put(struct ahead_row *row); /* NULL allowed */

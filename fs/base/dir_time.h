@@ -16,11 +16,11 @@
 
 #include "fs/base/notify.h"
 
-/* Programs use .latest.  Nothing is kept before. */
+/* Called when a program uses .latest.  Before that, no time is kept. */
 void dir_time_watch(void);
-/* Sets *us.  0: nothing has been changed in this mount. */
+/* Returns the time in us; 0: nothing has been changed in this mount. */
 int64_t dir_time_get(const struct node *dir);
-/* A user set the time. */
+/* Notes the time that a user has set. */
 void dir_time_set(const struct node *dir, int64_t us);
 void dir_time_forget(const struct node *dir);
 /* An entry of the directory, in either view, was made or removed. */

@@ -54,8 +54,8 @@ void extra_report_scratch(void);
 void extra_end_each(bool (*ends)(void *arg, const struct node *n), void *arg);
 
 /*
- * A cell was stored in a family.  The family and its row then need no entry;
- * a row that has entries of its own keeps its entry.  Under the row's lock.
+ * Called under the row's lock when a cell was stored in a family.  The family and its row then
+ * need no entry; a row that has entries of its own keeps its entry.
  */
 void extra_cell_added(struct node *family);
 /* The part of extra_cell_added for one directory, of the table's own view. */

@@ -36,12 +36,12 @@ struct fs {
 	bool no_open;      /* the mount is read-only, and the kernel accepts ENOSYS for OPEN */
 	bool no_opendir;   /* OPENDIR returns ENOSYS, because the mount is read-only and no cell expires */
 	unsigned max_read; /* libfuse's option, 0: not given */
-	uid_t uid;         /* the user who mounted, as the store knows him; owner of the root */
+	uid_t uid;         /* the id of the mounting user in the store; owner of the root */
 	gid_t gid;
-	uid_t here_uid; /* the user who mounted, as this host knows him */
+	uid_t here_uid; /* the id of the mounting user at this host */
 	gid_t here_gid;
 	int64_t started_us;         /* the time of the mount */
-	_Atomic uint64_t changes;   /* counts commits, also those of others (fs_changes) */
+	_Atomic uint64_t changes;   /* counts commits, also the commits of others (fs_changes) */
 	_Atomic unsigned verbs;     /* control files that are being applied, which may last for minutes */
 	struct mutex schema_lock;   /* RANK_FS_SCHEMA; held while a schema changes and the kernel's entries are collected */
 	struct cache values;        /* small values that a listing has scanned, for the READs that follow; the stamp is `changes` */
@@ -57,7 +57,7 @@ struct fs {
 };
 extern struct fs fs;
 
-/* An answer may be kept if this was the same before the store was asked.  It never is if nothing may be kept. */
+/* An answer may be kept if this number has not changed since before the store was asked.  If nothing may be kept, each call returns another number. */
 static inline uint64_t fs_changes(void)
 {
 	return fs.may_keep ? atomic_load(&fs.changes) : atomic_fetch_add(&fs.changes, 1) + 1;
@@ -77,24 +77,24 @@ static inline fuse_ino_t id_of(const struct node *n)
 }
 /* The lock of a row, one of a fixed set.  An operation of several steps on one row holds it. */
 struct mutex *fs_row_lock(const struct node *row);
-/* Called by a thread that serves a request before it waits for another request's lock.  It calls fn, if that was set before. */
+/* A thread that serves a request calls this before it waits for another request's lock.  It calls the function that was set, if there is one. */
 void fs_before_waiting(void);
 void fs_set_before_waiting(void (*fn)(void));
 /* Notes that too many requests wait for the store's server: the reply to the thread's request is EAGAIN in the place of EINTR. */
 void fs_set_crowded(bool crowded);
 bool fs_is_crowded(void);
-/* The locks and caches. */
+/* Makes the locks and caches. */
 void fs_init(void);
 void fs_fini(void);
 int64_t fs_now_us(void);
 /*
- * A store at another host may know the user who mounted by another id.  Then that id and
- * his id here are exchanged, in both directions; all other ids are the same.  Requests and
- * replies of the kernel have the ids of this host, everything else in fs those of the store.
+ * A store at another host may know the mounting user by another id.  Then the two ids are
+ * exchanged, in both directions; all other ids are the same.  Requests and replies of the
+ * kernel have the ids of this host, everything else in fs uses the ids of the store.
  */
 uid_t fs_uid_across(uid_t id);
 gid_t fs_gid_across(gid_t id);
-/* Sets the owner in a reply to the ids of this host. */
+/* Changes the owner in a reply to the ids of this host. */
 void fs_owner_here(struct stat *st);
 
 /* Returns true if the directory is in a view that shows plain names only. */

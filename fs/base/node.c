@@ -31,7 +31,7 @@ static struct {
 	size_t buckets, count;
 	struct node *root;
 	void (*close_file)(struct node *n);
-	struct siphash_key key; /* of inode numbers */
+	struct siphash_key key; /* the key of the hash that makes inode numbers */
 	uint32_t generation;    /* the generation of the last node made; begins at a random number */
 	int64_t replaced;       /* counts names that got another number */
 } table;
@@ -106,7 +106,7 @@ uint64_t node_number_at(const struct node *parent, enum node_kind kind, struct t
 	return number;
 }
 
-/* Behind the key: a NUL, the inode number if it is another, and the timestamp of a plain name. */
+/* The key is followed by a NUL, the inode number if it is not the key's hash, and a plain name's timestamp. */
 static size_t node_bytes(enum node_kind kind, size_t key_n, bool numbered)
 {
 	return sizeof(struct node) + key_n + 1 + (numbered ? sizeof(uint64_t) : 0) + (kind == NODE_PLAIN ? sizeof(int64_t) : 0);
@@ -354,7 +354,7 @@ void node_end_locked(struct node *n)
 		return;
 	n->flags &= (uint16_t)~NODE_HASHED;
 	n->flags |= NODE_GONE;
-	/* No program has seen the number of a node that the kernel does not hold.  That of scratch is of one node only. */
+	/* No program has seen the number of a node that the kernel does not hold.  A number of scratch belongs to one node only. */
 	if (n->lookups && !node_is(n, KIND_SCRATCH))
 		renumber_put(n->ino, child_ino(n->ino, (enum node_kind)n->kind, tfs_bytes_of(NULL, 0), ++table.replaced));
 }

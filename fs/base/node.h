@@ -51,7 +51,7 @@
  */
 #define NODE_KINDS(X)                                                                                                              \
 	X(ROOT, root, 0)                                                                                                           \
-	X(TABLE, table, 1)               /* key: its id, u32, so that a renamed table and all below it keep their nodes */         \
+	X(TABLE, table, 1)               /* key: its id, u32, so that a renamed table and all nodes below it stay */               \
 	X(LATEST, latest, 2)             /* TABLE/.latest */                                                                       \
 	X(ROW, row, 3)                   /* key: row key */                                                                        \
 	X(ROW_PART, row_part, 4)         /* key: path of parts */                                                                  \
@@ -95,8 +95,7 @@ enum node_trait {
 	KIND_DIR = 1,
 	KIND_CELL = 2, /* a version or a plain name */
 	KIND_SCRATCH = 4,
-	KIND_IN_VIEW =
-		8, /* a directory below a table or its .latest, with a node for each of the two, or below the view of a scan */
+	KIND_IN_VIEW = 8,       /* a directory below a table or its .latest, with one node in each, or below the view of a scan */
 	KIND_KEYED = 16,        /* as an extra entry, it is listed in key order among the directory's rows or families */
 	KIND_TIMED = 32,        /* a directory whose time users can set in .latest */
 	KIND_UNCACHED = 64,     /* the kernel looks the name up at each use */
@@ -114,7 +113,7 @@ struct tfs_table;
 enum {
 	/* any node */
 	NODE_HASHED = 1 << 0, /* can be found by key */
-	NODE_GONE = 1 << 1,   /* removed (of cells also: renamed or replaced), and still in use */
+	NODE_GONE = 1 << 1,   /* removed, and still in use; also set for a cell that was renamed or replaced */
 	NODE_EXTRA = 1 << 2,  /* an extra entry of its parent: scratch, or a directory that may hold no cell; pinned */
 	/* a directory */
 	NODE_LISTED = 1 << 3,   /* the kernel may hold its whole listing */
@@ -133,9 +132,9 @@ struct node {
 	struct node *next;     /* hash chain */
 	struct node *parent;   /* counted */
 	LIST_ENTRY(node) link; /* in the parent's children */
-	uint64_t lookups;      /* the kernel's */
+	uint64_t lookups;      /* how many look-ups the kernel has made and not forgotten */
 	uint64_t ino;          /* hash of the key; the number that users see is node_number() */
-	int64_t ts;            /* timestamp; a replaced or removed plain name has its last version's, or TFS_NO_TIME */
+	int64_t ts; /* the timestamp of a version; for a replaced or removed plain name the timestamp of its last version, or TFS_NO_TIME */
 	_Atomic uint64_t size; /* cell: valid while epoch equals the table's; scan: 1 + the user who is charged, or 0 */
 	union {
 		_Atomic int64_t commit_us;  /* a cell's time of commit, valid as size is */
@@ -179,10 +178,10 @@ struct dirx {
 struct node_ops;
 
 struct mutex *tree_mutex(void);
-/* close_file is called under the tree lock for each file that is freed.  key: of inode numbers. */
+/* close_file is called under the tree lock for each file that is freed. key: the key of the hash that makes inode numbers. */
 int node_table_init(const struct node_ops *const tables[NODE_KIND_COUNT], void (*close_file)(struct node *n),
 	const struct siphash_key *key) TFS_MUST;
-/* Frees every node, also those that the kernel still holds.  Files must be closed, and extra entries freed. */
+/* Frees every node, also nodes that the kernel still holds.  Files must be closed, and extra entries freed. */
 void node_table_fini(void);
 struct node *node_root(void);
 
@@ -248,7 +247,7 @@ static inline bool node_lives(const struct node *n)
 /* The file `from` was renamed to n's name, which has from's inode number from now on.  n has ended. */
 void node_renumber(const struct node *n, const struct node *from);
 
-/* The nearest node of the kind: n, or one above it.  NULL: there is none. */
+/* Returns the nearest node of the kind, n or a node above it; NULL if there is none. */
 struct node *node_above(const struct node *n, enum node_kind kind);
 /* The nearest table or snapshot.  NULL: there is none. */
 struct node *node_table(struct node *n);

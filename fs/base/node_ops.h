@@ -28,7 +28,8 @@ struct resolved {
 	enum node_kind kind;
 	struct node *parent; /* the parent of the node; borrowed */
 	struct node *held;   /* the parent if it is no directory of the path, counted; or NULL */
-	struct buf key;      /* the node's key; a table's is its name, a family's or group's its name before fs_schema_bind */
+	struct buf
+		key; /* the node's key; a table's name and, before fs_schema_bind, a family's or group's name stand in its place */
 	int64_t ts;
 	bool forbidden; /* with -ENOENT: creating such a name is EPERM, not EINVAL */
 };
@@ -56,8 +57,8 @@ struct renaming {
 	bool noreplace;
 	struct resolved from, to;
 	struct node *source;
-	struct caller
-		*caller; /* the user who renames scratch, and must be permitted to read it, because the target may be more open */
+	struct caller *
+		caller; /* the user who renames scratch, who must be permitted to read it, because more users may read the target */
 	struct changes *c;
 };
 
@@ -87,13 +88,13 @@ struct node_ops {
 	const char *const *reserved;        /* names that a later version will use: refused.  NULL-terminated */
 	const struct fixed_child *children; /* ends with a NULL name */
 	const struct setting *settings;     /* control files (fs/node/setting.h); ends with a NULL name */
-	const char *names;                  /* which names can be made here, for a refusal; NULL: canonical names of keys */
-	const char *no_dirs;                /* why no directory can be made here, for a refusal; NULL: a general text */
+	const char *names;   /* for a refusal, a text that states which names can be made here; NULL: canonical names of keys */
+	const char *no_dirs; /* for a refusal, a text that states why no directory can be made here; NULL: a general text */
 	/* Resolves a name that is in none of these lists.  -ENOENT: nothing can have this name here.  NULL: the same. */
 	int (*resolve)(struct node *dir, const char *name, struct resolved *out);
 	/* The phases of the listing, in order; ends with NULL (fs/node/list.h). */
 	const list_phase_fn *list;
-	/* rmdir.  The caller has checked that n has no extra entries.  NULL: EPERM, of a file ENOTDIR. */
+	/* rmdir.  The caller has checked that n has no extra entries.  NULL: EPERM, or ENOTDIR for a file. */
 	int (*rmdir)(struct node *n, const char *name, struct changes *c);
 	/* Sets *has if a cell is stored below the row, family or part. */
 	int (*has_cells)(struct node *n, bool *has);
@@ -105,7 +106,7 @@ struct node_ops {
 	int (*exists)(struct node *n);
 	/* Makes the node, which does not exist; *out is counted.  -ESTALE: the name means something else by now.  NULL: refused. */
 	int (*make)(const struct making *m, struct resolved *r, struct node **out);
-	/* NULL: EPERM, of a directory EISDIR. */
+	/* unlink.  NULL: EPERM, or EISDIR for a directory. */
 	int (*unlink)(struct node *dir, struct resolved *r, struct changes *c);
 	/* Renames a node of this kind.  NULL: EXDEV. */
 	int (*rename)(struct renaming *m);

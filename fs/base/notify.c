@@ -315,7 +315,7 @@ void changes_send(struct changes *c)
 	queue_changes(c, &(struct item){.kind = REPLY_NONE});
 }
 
-/* Of regular files the pages too, unless attributes_only. */
+/* Invalidates n's attributes and, for a regular file, its pages, unless attributes_only is set. */
 static void invalidate_attributes(const struct changes *c, bool attributes_only)
 {
 	for (unsigned i = 0; i < c->inode_count; i++)

@@ -36,7 +36,7 @@ struct change_entry {
 };
 struct change_inode {
 	fuse_ino_t ino;
-	bool attributes_only; /* set for a directory, too, whose listing is in `listings` */
+	bool attributes_only; /* also set for a directory, because its listing is in `listings` */
 };
 struct changes {
 	struct node **listings; /* directories, counted */
@@ -61,7 +61,7 @@ void changes_fini(struct changes *c);
 /* Invalidates n, attributes and pages or listing, if the kernel holds it. */
 void changes_inode_locked(struct changes *c, struct node *n);
 void changes_inode(struct changes *c, struct node *n);
-/* The attributes only. */
+/* Invalidates the attributes of n only. */
 void changes_attributes_locked(struct changes *c, struct node *n);
 /* The kernel's cached listing of the directory is out of date. */
 void changes_listing_locked(struct changes *c, struct node *dir);

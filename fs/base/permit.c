@@ -12,8 +12,9 @@
 #define EXEC_FLAG 040 /* the kernel's flag of an OPEN by execve(2) */
 
 /*
- * Owner and mode, as the kernel has them.  Those of a cell are its family's, so the store is not asked for the cell.  The parent is
- * read without the tree lock, because it does not change and is held by the node (node.h).
+ * Owner and mode, as the kernel has them.  A cell has the owner and mode of its family, so
+ * the store is not asked for the cell.  The parent is read without the tree lock, because
+ * it does not change and is held by the node (node.h).
  */
 static int attributes(struct node *n, struct stat *st)
 {
@@ -25,7 +26,7 @@ static int attributes(struct node *n, struct stat *st)
 	return err;
 }
 
-/* A node that was removed is no matter of access: the request itself finds that. */
+/* A removed node is not a question of access: the request itself will fail. */
 static int absent_passes(int err)
 {
 	return err == -ENOENT || err == -ESTALE ? 0 : err;

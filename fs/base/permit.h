@@ -9,12 +9,12 @@
  * (fs.own_checks), and the functions here return the errors that the kernel would.
  * On other mounts they return 0.
  *
- * The kernel passes on each access but one: it walks through names that it holds
- * without asking whether their directory may be searched.  The daemon checks that at
- * LOOKUP, and drops the names when a mode takes the search away (changes_access).  The
- * kernel holds the lock of a directory during its chmod, so the names in a table are
- * dropped just after chmod of the table has returned.  In a listing of a directory that
- * may not be searched, the kernel gets no names.
+ * The kernel passes each access on, with one exception: it walks through names that it
+ * holds without asking whether their directory may be searched.  The daemon checks that
+ * at LOOKUP, and drops the names when a mode takes the search away (changes_access).
+ * The kernel holds the lock of a directory during its chmod, so the names in a table
+ * are dropped just after chmod of the table has returned.  In a listing of a directory
+ * that may not be searched, the kernel gets no names.
  *
  * root is permitted everything, also without capabilities.
  *
@@ -36,15 +36,15 @@ enum { PERMIT_EXECUTE = 1, PERMIT_SEARCH = 1, PERMIT_WRITE = 2, PERMIT_READ = 4,
 int permit(struct node *n, unsigned bits) TFS_MUST;
 /* flags: of open(2).  -EACCES. */
 int permit_open(struct node *n, int flags) TFS_MUST;
-/* Only the owner: -EPERM. */
+/* Returns -EPERM unless the user is the owner. */
 int permit_owner(struct node *n) TFS_MUST;
 /* chmod, chown, utimes and truncate, as in a SETATTR.  by_handle: the truncation is through a descriptor.  -EACCES, -EPERM. */
 int permit_setattr(struct node *n, const struct stat *attr, int to_set, bool by_handle) TFS_MUST;
 /* Returns true if only the owners of dir and of an entry may remove the entry. */
 bool permit_is_sticky(struct node *dir);
-/* The entry n of a sticky directory: -EPERM. */
+/* Returns -EPERM if the directory is sticky and the user may not remove its entry n. */
 int permit_sticky(struct node *dir, struct node *n) TFS_MUST;
-/* Returns true if the user of the mount may not search a directory that he could search before.  before NULL: unknown. */
+/* Returns true if the user of the mount has lost the permission to search a directory.  before NULL: unknown. */
 bool permit_search_lost(const struct tfs_schema *before, const struct tfs_schema *now);
 
 #endif

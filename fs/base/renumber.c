@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inode numbers of names that were removed or replaced (renumber.h). They are
- * in two hash tables with linear probing.  When the younger one is full, the
- * older one is freed, and the younger one becomes the older one.  A name that
- * is found in the older one moves to the younger one.  Users see inode numbers
- * and could fill one part of a table, so a name's place is a private hash of
- * the number.
+ * in two hash tables with linear probing.  When the younger table is full, the
+ * older table is freed, and the younger table becomes the older one.  A name
+ * that is found in the older table moves to the younger one.  Users see inode
+ * numbers and could fill one part of a table, so a name's place is a private
+ * hash of the number.
  */
 #include "fs/base/renumber.h"
 

@@ -109,7 +109,7 @@ int stale_answer(fuse_req_t req, const struct node *n, int err)
 	if (err != -ESTALE)
 		return err;
 	mark = atomic_load_explicit(slot, memory_order_relaxed);
-	/* The old name of a renamed cell may be another cell's now.  The kernel finds the cell by its new name. */
+	/* The old name of a renamed cell may now belong to another cell.  The kernel finds the cell by its new name. */
 	if (!(node_is(n, KIND_CELL) && n->flags & NODE_MOVED) && mark == stale_mark(req, n, mark & STALE_LOOKUPS))
 		return -ENOENT;
 	atomic_store_explicit(slot, none | STALE_LOOKUPS, memory_order_relaxed);

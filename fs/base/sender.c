@@ -4,8 +4,8 @@
  * (sender.h).  The sender process has the device of the mount and one end of
  * the socket, and nothing else of the daemon: it is forked before the store is
  * opened.  Each of its threads reads an order and carries it out.  Before a
- * thread carries one out, another thread waits for orders.  If there are
- * THREADS threads already, the last one only reads.
+ * thread carries an order out, another thread waits for orders.  If there are
+ * THREADS threads already, the last free thread only reads.
  *
  * Orders of one directory are carried out in sequence.  So a directory that hangs
  * occupies one thread, and is skipped until it answers.  The changes of one user
@@ -215,7 +215,7 @@ static void add_order(struct order *o)
 		STAILQ_INIT(&d->orders);
 		RB_INSERT(directories, &p.all, d);
 	}
-	/* Half of the room is for orders that a reply waits for.  A dropped one gets no answer: the next change orders it again. */
+	/* Half of the room is for orders that a reply waits for.  A dropped order gets no answer: the next change sends it again. */
 	if (!d || d->count >= ORDERS_OF_DIRECTORY * share || (d->count && p.count >= ORDERS / 2 * share)) {
 		if (d)
 			d->lost = true;

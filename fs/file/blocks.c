@@ -25,7 +25,7 @@ struct block {
 	uint64_t begin;      /* its offset in the value */
 	uint64_t stamp;      /* fs_changes() before it was read */
 	uint64_t used;
-	size_t n, taken; /* bytes that it has, and that were asked for */
+	size_t n, taken; /* n: bytes of the block; taken: bytes that were asked for */
 	bool loading;
 };
 static struct {
@@ -111,7 +111,7 @@ static struct block *load_locked(struct node *n, uint64_t begin, int *err)
 	return *err ? NULL : b;
 }
 
-/* Copies what the block has of the piece. */
+/* Copies the part of the piece that the block contains. */
 static size_t take_locked(struct block *b, uint64_t offset, void *buf, size_t n)
 {
 	const size_t from = (size_t)(offset - b->begin), has = from < b->n ? b->n - from : 0;

@@ -198,7 +198,7 @@ bool version_remember(struct node *version, const struct tfs_info *info, uint64_
 		differs = version->size != info->size || version->commit_us != info->commit_us;
 		if (differs && version->flags & NODE_PAGED)
 			version->flags |= NODE_OUTDATED;
-		/* Another client's change, of which the server has not told yet: bytes that were read ahead are older. */
+		/* Another client has changed the cell, and the server has not reported it yet: bytes that were read ahead are older. */
 		if (differs && version->commit_us)
 			atomic_fetch_add(&fs.changes, 1);
 		version->size = info->size;
@@ -241,7 +241,7 @@ void plain_asked(struct node *plain, const struct tfs_info *info, uint64_t chang
 	struct tfs_info known;
 	const bool differs = !info || (plain_remembered(plain, &known) && known.commit_us != info->commit_us);
 
-	/* Another client's change, of which the server has not told yet. */
+	/* Another client has changed the cell, and the server has not reported it yet. */
 	if (differs && atomic_compare_exchange_strong(&fs.changes, &before, changes + 1))
 		changes++;
 	if (info) {

@@ -16,7 +16,7 @@
 
 /*
  * The place of a cell in the store, of a PLAIN or VERSION node or of a name below a family.
- * That of a plain name that was replaced is its last version.  Points into the nodes.
+ * The place of a plain name that was replaced is its last version.  Points into the nodes.
  */
 struct cell_place {
 	struct node *family_node;
@@ -32,7 +32,7 @@ void cell_place_at(struct node *family_node, struct tfs_bytes qualifier, bool ve
 #define CELL_FIRST_BYTES (64u << 10)
 struct cell_first {
 	uint8_t *p; /* CELL_FIRST_BYTES, allocated */
-	size_t n;   /* that were read */
+	size_t n;   /* bytes that were read */
 };
 
 /* The properties that all cells of a family have. */
@@ -53,7 +53,7 @@ int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
 int cell_read_first(const struct cell_place *p, struct cell_first *first, struct tfs_info *info) TFS_MUST;
 /* Gets the info of a cell's node. */
 int cell_node_stat(struct node *cell, struct tfs_info *info) TFS_MUST;
-/* The plain name may have another newest version now.  Drops what is kept of it, and tells its descriptors.  Under the tree lock. */
+/* Called under the tree lock when the plain name may have another newest version.  Drops the remembered version, and marks the name's descriptors. */
 void plain_changed_locked(struct changes *c, struct node *plain);
 /*
  * Remembers size and time of commit of a version as the store returned them.
@@ -71,7 +71,7 @@ void plain_remember(struct node *plain, const struct tfs_info *info, uint64_t ch
  * another version was known, nothing that was read before is used any more.
  */
 void plain_asked(struct node *plain, const struct tfs_info *info, uint64_t changes);
-/* Returns true and the newest version, as it was remembered, if no change of the name was told since.  Not for an OPEN, which asks. */
+/* Returns true and the newest version, as it was remembered, if no change of the name was reported since.  An OPEN does not use it, but asks the store. */
 bool plain_remembered(struct node *plain, struct tfs_info *info);
 int cell_node_read(struct node *cell, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;
 #define CELL_READ_AT_ONCE (1u << 20)
@@ -87,7 +87,7 @@ void row_changed_locked(struct changes *c, struct node *view, struct tfs_bytes r
 
 /* If another thread is replacing the plain name, waits until it has. */
 void name_wait(struct node *n);
-/* Returns true if the name was replaced or removed, or is just being replaced: the newest version may not be n's. */
+/* Returns true if the name was replaced or removed, or is just being replaced: the newest version may not belong to n. */
 static inline bool name_is_over(const struct node *n)
 {
 	return n->flags & (NODE_GONE | NODE_LEAVING);

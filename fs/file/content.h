@@ -65,19 +65,20 @@ struct content {
 	 * A change also needs the tree lock.
 	 */
 	struct node *target;
-	bool counter;        /* set if the column of the plain name is a counter */
-	bool latest;         /* `time` was set in .latest, or the scratch file was renamed there: it takes precedence over order */
-	bool busy;           /* a commit is under way, and other threads must not change the content */
-	int error;           /* error of a failed write or commit; no commit follows */
-	uint64_t cut;        /* a commit first cuts or extends the base to this size, unless it is UINT64_MAX */
-	uint64_t base_size;  /* bytes of the version to which changes apply, at open or after the last commit */
-	int64_t base_ts;     /* the newest version of a plain name at open, or INT64_MIN */
-	int64_t base_ctime;  /* when the version in the image was committed, of a plain name that is only read */
-	uint32_t seen;       /* open_file.commits as of the image of a plain name; or the last line read of the log */
+	bool counter;       /* set if the column of the plain name is a counter */
+	bool latest;        /* `time` was set in .latest, or the scratch file was renamed there: it takes precedence over order */
+	bool busy;          /* a commit is under way, and other threads must not change the content */
+	int error;          /* error of a failed write or commit; no commit follows */
+	uint64_t cut;       /* a commit first cuts or extends the base to this size, unless it is UINT64_MAX */
+	uint64_t base_size; /* bytes of the version to which changes apply, at open or after the last commit */
+	int64_t base_ts;    /* the newest version of a plain name at open, or INT64_MIN */
+	int64_t base_ctime; /* for a plain name that is only read: when the version in the image was committed */
+	uint32_t
+		seen; /* for a plain name the value of open_file.commits when the image was current; for the log the last line read */
 	uint32_t seen_epoch; /* the table's epoch that the image of a plain name includes */
 	uint64_t origin;     /* setting, log, counter: file offset of the image's first byte; .schema: bytes checked so far */
 	bool committed;      /* the next commit replaces the version commit_ts, if that is still the newest */
-	bool early;          /* plain name, shared: no descriptor whose bytes are in that version has flushed since */
+	bool early;          /* plain name, shared: no descriptor that wrote that version has been flushed after it */
 	int64_t commit_ts;   /* the timestamp of the version that the last commit made */
 	int64_t time;        /* set by utimensat, or TFS_NO_TIME */
 	struct caller *

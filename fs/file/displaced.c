@@ -199,7 +199,7 @@ static struct node *displaced_target(
 		mutex_lock(tree_mutex());
 		other = to->file != NULL;
 		if (other) {
-			/* This one was created and is not committed.  It is replaced. */
+			/* The target was created and is not committed.  It is replaced. */
 			end_locked(to, to->file, TFS_NO_TIME, by_name, c);
 			node_put_locked(to);
 		} else {

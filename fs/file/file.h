@@ -33,11 +33,11 @@ enum reader_end {
 struct descriptor {
 	struct descriptor *next;       /* the next descriptor of the file, newest first */
 	LIST_ENTRY(descriptor) all;    /* all descriptors of the daemon */
-	struct node *node;             /* the node opened; counted */
+	struct node *node;             /* the node that was opened; counted */
 	struct open_file *file;        /* counted */
 	bool readable, writable;       /* O_TRUNC makes it writable */
 	_Atomic pid_t pid;             /* the thread that opened it, or used it last */
-	uid_t uid;                     /* opened it */
+	uid_t uid;                     /* the user who opened it */
 	_Atomic enum reader_end ended; /* plain, reading only: since the image was loaded */
 	_Atomic uint32_t readers;      /* plain, reading only: threads that read the image without the file's lock */
 	int error;                     /* plain, shared content: another descriptor's commit has failed with this error */
@@ -52,7 +52,7 @@ struct open_file {
 	struct mutex lock;
 	struct cond idle;   /* a content is no longer busy */
 	unsigned refs;      /* tree lock */
-	struct node *node;  /* counted.  NULL for scratch, whose nodes count the state */
+	struct node *node;  /* counted.  NULL for scratch: there the nodes count the state */
 	struct node **also; /* former names of a version; counted */
 	unsigned also_count;
 	struct descriptor *descriptors; /* changed under the tree lock, too */
@@ -112,7 +112,7 @@ bool open_file_add_node_locked(struct open_file *file, struct node *n);
 /* Counts a descriptor for reading only of n, a version.  The first waits while another thread removes or renames n. */
 void version_count_open(struct node *n);
 void version_count_close(struct node *n);
-/* If n is a cell that was removed or replaced: the node that its name finds now, counted.  NULL: it was not, or was renamed. */
+/* If n is a cell that was removed or replaced: the node that its name finds now, counted.  NULL: n was not removed or replaced, or it was renamed. */
 struct node *node_successor(struct node *n);
 /* Prepares the content of a version for a write.  The file's lock is held.  -ENOENT: it is not stored, and nothing is staged. */
 int version_prepare_write(struct open_file *file) TFS_MUST;
@@ -216,7 +216,7 @@ struct displaced {
 /* The plain name will be removed or replaced.  ts: the time of its newest version, TFS_NO_TIME if there is none. */
 void displaced_add_name(struct displaced *k, struct node *name, int64_t ts);
 int displaced_add(struct displaced *k, struct node *family_node, struct tfs_bytes qualifier, int64_t ts, bool moves) TFS_MUST;
-/* The version *ts moved: its descriptors are descriptors of the version to_ts of target's column from now on.  NULL: all of them did, and each keeps its timestamp. */
+/* The version *ts moved: its descriptors are descriptors of the version to_ts of target's column from now on.  ts NULL: all versions have moved, and each keeps its timestamp. */
 void displaced_moved(struct displaced *k, const int64_t *ts, struct node *target, int64_t to_ts, struct changes *c);
 /* The other versions were removed, and the name was replaced.  displaced_keep_stored: except versions that the store has, because the change has written them again. */
 void displaced_end(struct displaced *k, struct changes *c);

@@ -147,8 +147,8 @@ static int plain_load_base(struct plain_opening *o, struct changes *c)
 }
 
 /*
- * Returns true if the name may have a new cell now, whose bytes may have been loaded.
- * A descriptor that has loaded nothing is one of the removed cell.
+ * Returns true if the name may have a new cell now, so that the loaded bytes may be the new
+ * cell's.  A descriptor that has loaded nothing belongs to the removed cell.
  */
 static bool plain_is_stale(const struct plain_opening *o)
 {

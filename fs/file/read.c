@@ -26,7 +26,7 @@
  * file once sees one version, and tail -f sees appended bytes.  So does a read
  * at offset 0: it begins a new reading.  A read at another offset keeps the
  * version, because a program that reads the end of an archive and then its parts
- * must not mix two of them.  The descriptor is within its version again, and
+ * must not mix two versions.  The descriptor is within its version again, and
  * meets its end again.
  *
  * After the last byte, fstat shows the newest version.  If that is shorter,

@@ -217,7 +217,7 @@ static json_t *messages(void)
 	return all;
 }
 
-/* Hides what names tables, paths and users: the lines "attention", "mount" and "client". */
+/* Hides the lines that name tables, paths and users: "attention", "mount" and "client". */
 static int hide_names(struct tfs_bytes text, struct buf *out)
 {
 	struct tfs_bytes line;

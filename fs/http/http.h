@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the daemon's HTTP server (engine/daemon/http.h) sends: /metrics, /status, /status.json and the status page. */
+/* The documents of the daemon's HTTP server (engine/daemon/http.h): /metrics, /status, /status.json and the status page. */
 #ifndef TFS_FS_HTTP_HTTP_H
 #define TFS_FS_HTTP_HTTP_H
 

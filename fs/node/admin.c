@@ -45,7 +45,7 @@ static int put_text(struct buf *out, char *text)
 
 enum { CLIENT_NUMBER, CLIENT_USER, CLIENT_PROCESS, CLIENT_PROGRAM, CLIENT_REQUESTS, CLIENT_SECONDS, CLIENT_ADDRESS, CLIENT_FIELDS };
 
-/* Appends a line for each client that the asker may see: root and the user who mounted all, others their own. */
+/* Appends a line for each client that the asker may see. root and the mounting user see all clients, other users their own. */
 static int put_clients(struct buf *out, int (*put)(struct buf *out, char *const *v))
 {
 	char *text = NULL, *line, *v[CLIENT_FIELDS], own[16];
@@ -325,7 +325,7 @@ static int drop_rows(const struct acting *a, struct tfs_bytes prefix, struct cha
 	tfs_scan_free(scan);
 	if (r >= 0)
 		made_drop_rows(table, prefix, c);
-	c->entries_first = true; /* no process holds a directory's lock during it */
+	c->entries_first = true; /* no process holds a directory's lock during a verb */
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(table);
 	dir_time_raise_table(table);

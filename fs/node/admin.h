@@ -25,9 +25,9 @@ int admin_render_tablets(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_splits(struct node *n, struct buf *out) TFS_MUST;
 /* Truncates the table that n is in, by the handle t (truncate.c).  Logs why it is refused. */
 int admin_truncate(struct node *n, struct tfs_table *t, struct changes *c) TFS_MUST;
-/* The verbs of a control file, one a line, with what each does. */
+/* Appends the verbs of a control file, one a line, each with its effect. */
 int admin_render_verbs(struct node *n, struct buf *out) TFS_MUST;
-/* Lines of verbs.  -EINVAL, logged, at the first line that is wrong; those before it have been done. */
+/* Lines of verbs.  -EINVAL, logged, at the first wrong line; the lines before it have been carried out. */
 int admin_apply_verbs(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c) TFS_MUST;
 
 #endif

@@ -202,9 +202,10 @@ static int plain_stat(struct node *n, struct tfs_info *info)
 }
 
 /*
- * A plain name shows what the calling process has of it, otherwise the newest
- * version in the store.  Staged bytes are looked for first, because a commit
- * moves them to the store.  `opened` was renamed to n, or is n.
+ * A plain name shows the calling process its own version, if it has one,
+ * otherwise the newest version in the store.  Staged bytes are looked for
+ * first, because a commit moves them to the store.  `opened` was renamed to n,
+ * or is n.
  */
 static int plain_content_attr(struct node *opened, struct node *n, const struct family_info *f, struct stat *st)
 {

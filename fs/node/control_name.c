@@ -37,11 +37,11 @@ static const char *const suffixes[] = {"avro", "br", "bz", "bz2", "cfg", "conf",
 	"ini", "json", "jsonl", "jsonlines", "log", "lz", "lz4", "lzo", "md", "ndjson", "orc", "parquet", "sql", "tar", "tbz",
 	"tgz", "toml", "tsv", "txt", "text", "txz", "xls", "xlsx", "xml", "xz", "yaml", "yml", "zip", "zst", "zstd", NULL};
 
-/* A name that is compared with each control name, and what was found. */
+/* A name that is compared with each control name, and the result. */
 struct search {
 	struct tfs_bytes name;
-	bool exact;        /* no edit is accepted */
-	bool in_row;       /* the name is one in a row, not in a table */
+	bool exact;        /* set if no edit is accepted */
+	bool in_row;       /* the name is in a row, not in a table */
 	const char *right; /* the control name, or NULL */
 	const char *where; /* its directory */
 };

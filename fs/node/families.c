@@ -92,7 +92,7 @@ static const struct setting family_settings[] = {
 	SCHEMA_SETTING(gc, TFS_SCHEMA_FAMILY_GC),
 	SCHEMA_SETTING(group, TFS_SCHEMA_FAMILY_GROUP),
 	SCHEMA_SETTING(type, TFS_SCHEMA_FAMILY_TYPE),
-	{.name = "usage", .mode = 0400, .render = usage_render}, /* it has figures of families that other users may not list */
+	{.name = "usage", .mode = 0400, .render = usage_render}, /* it shows families that other users may not list */
 	{0},
 };
 static const struct setting group_settings[] = {

@@ -13,7 +13,7 @@ struct displaced;
 struct versions;
 
 /* ---- table.c ---- */
-/* Of node_ops.names. */
+/* The text of node_ops.names for names of tables, families and groups. */
 #define TABLE_NAMES "names of tables, families and groups match [A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
 /* The key of a table's node. */
 #define TABLE_KEY_BYTES 4
@@ -85,8 +85,8 @@ int scratch_store_dir(struct renaming *m) TFS_MUST;
 /* ---- control_name.c: names that look like control names ---- */
 /*
  * Checks the name of scratch that will be made in dir.  -EOPNOTSUPP, logged with
- * the right name: it looks like a control name, so what is written to it would do
- * nothing, and end with the mount.
+ * the right name: it looks like a control name, so bytes that are written to it
+ * would have no effect, and end with the mount.
  */
 int control_name_check(struct node *dir, const char *name) TFS_MUST;
 

@@ -47,19 +47,19 @@ struct lister {
 	struct node *base; /* the table, view, row or family whose keys are listed: dir, or the parent of a part */
 	struct node *own;  /* base in the table's own view, where made directories and cells are; counted.  NULL: it has no node */
 	struct tfs_bytes path;     /* the text of the parts that dir stands for, or empty */
-	struct name_prefix prefix; /* of path */
+	struct name_prefix prefix; /* the prefix of keys that `path` stands for */
 	bool behind;               /* set in the second of the two ranges of a part's cells (list_keys.c) */
 	struct cursor at;
 	bool phase_begun; /* the cursor has an entry of this phase */
 	bool values;      /* the values of cells are wanted */
-	bool damaged;     /* a block could not be read: scans pass such blocks from here on */
+	bool damaged;     /* a block could not be read: from here on scans skip such blocks */
 	const struct tfs_schema *schema;
-	struct source source; /* of base */
+	struct source source; /* the source of `base` */
 	struct tfs_scan *scan;
-	struct ahead_row *row; /* in the place of the scan: a row that was read before, counted; or NULL */
+	struct ahead_row *row; /* a row that was read before, which replaces the scan; counted, or NULL */
 	unsigned row_at;       /* its next cell */
 	bool scan_done, peeked;
-	struct tfs_cell cell; /* the scan's current one, if peeked */
+	struct tfs_cell cell; /* the scan's current cell, if `peeked` is set */
 	struct buf from, to;  /* the scan's range */
 	struct buf name, last_part;
 	char family_key[sizeof("#65535")];
@@ -87,7 +87,7 @@ int list_extras(struct lister *l, struct list_entry *e);
 int list_made_parts(struct lister *l, struct list_entry *e);
 
 /* ---- list_keys.c: phases that scan keys ---- */
-/* The rows of a table, the cells of a family, or those below a part: of cells, the first of two ranges. */
+/* Lists the rows of a table, the cells of a family, or the rows or cells below a part; for the cells of a part, the first of two ranges. */
 int list_keys(struct lister *l, struct list_entry *e);
 /* The cells below a part, the second range. */
 int list_keys_behind(struct lister *l, struct list_entry *e);

@@ -194,7 +194,7 @@ static int cells_scan(struct lister *l)
 	spec.family_count = 1;
 	spec.batch_bytes = batch_bytes();
 	spec.past_damage = l->damaged;
-	/* These filters select among versions: then is_before_cursor() skips all but the first that matches. */
+	/* These filters select among versions: then is_before_cursor() skips all versions except the first that matches. */
 	if (l->source.latest && !scan_has(&spec, SCAN_VALUE))
 		spec.versions = 1;
 	if (l->path.n) {

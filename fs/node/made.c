@@ -6,10 +6,10 @@
  * node, so it stays when the kernel forgets it.
  *
  * A directory from mkdir is empty until a cell is committed in it, which
- * removes the entry.  A directory from which a cell was removed may contain
- * others.  A query of the store at each removal would read all tombstones of
- * the row each time.  Therefore such an entry is EXTRA_UNCHECKED at first, and
- * the store is asked when UNCHECKED_MAX later entries exist.  If the directory has
+ * removes the entry.  A directory from which a cell was removed may contain other
+ * cells.  A query of the store at each removal would read all tombstones of the
+ * row each time.  Therefore such an entry is EXTRA_UNCHECKED at first, and the
+ * store is asked when UNCHECKED_MAX later entries exist.  If the directory has
  * cells, the entry is removed; otherwise it becomes EXTRA_EMPTY.  Commits,
  * removals and that check hold the row's lock, so the check does not see a cell
  * that another thread is removing.

@@ -14,7 +14,7 @@
  *	mkdir            the mode of the mkdir
  *	chmod of the     that mode, less what a cell has refused.  tar makes the
  *	directory        directory with 0700, and sets its mode at the end
- *	chmod of a cell  the mode is reduced to what the cell's allows.  rsync renames
+ *	chmod of a cell  the mode loses the bits that the cell's mode lacks.  rsync renames
  *	                 a scratch file that has the mode: this counts as a chmod
  *	creation with    counts against a later chmod of the directory only, and until
  *	O_EXCL           the cell's next chmod, because cp and tar create with 0600 and
@@ -99,8 +99,8 @@ void new_family_made(struct node *table, const char *family)
 }
 
 /*
- * Notes that a cell asks for a mode (cell 0: none does).  Sets *allowed to what all cells
- * allow.  Returns false if the family is not a new one of the user who asks.
+ * Notes that a cell asks for a mode (cell 0: none does).  Sets *allowed to the bits that all
+ * cells allow.  Returns false if the family is not new, or if another user has made it.
  */
 static bool note(struct node *table, const char *family, uint64_t cell, mode_t mode, mode_t *allowed)
 {

@@ -43,7 +43,7 @@ static int scan_resolve(struct node *dir, const char *name, struct resolved *out
 	return err ? err : buf_set(&out->key, name, strlen(name));
 }
 
-/* The kernel keeps directories that no process uses any more, until it needs memory.  With the name .scan it drops those below it. */
+/* The kernel keeps directories that no process uses any more, until it needs memory.  When it drops the name .scan, it also drops the directories below. */
 static void drop_unused(struct node *table)
 {
 	struct changes c = {0};

@@ -234,7 +234,7 @@ int fs_schema_edit_as(struct node *n, const struct tfs_schema_edit *e, const str
 		refuse(err, n, NULL, "%s", why);
 	else if (err == -EACCES)
 		refuse(err, n, NULL, ONLY_OWNER);
-	else if (err != -ECANCELED) /* of while_open */
+	else if (err != -ECANCELED) /* -ECANCELED comes from while_open only */
 		refuse_store(err, n, NULL, "the schema was not changed");
 	free(why);
 	return err;

@@ -145,9 +145,10 @@ static int setting_find(struct node *dir, struct resolved *r, struct node **out)
 /*
  * The time of a file that can be written is the time of the last change of the
  * table's schema, or of the mount, because editors refuse to write a file whose
- * time has changed since they read it.  Other texts change at any time.  So do
- * the settings of a read-only mount, whose file cannot be written: the kernel reads
- * a text again only if its time or size differs.
+ * time has changed since they read it.  Other texts change at any time.  On a
+ * read-only mount the settings change at any time, too, because their file
+ * cannot be written: the kernel reads a text again only if its time or size
+ * differs.
  */
 static int setting_attr(struct node *n, struct stat *st, double *timeout)
 {

@@ -23,10 +23,10 @@ struct setting {
 	/* The log: descriptors read lines as they are logged; the size depends on the descriptors. */
 	int (*read)(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got);
 	uint64_t (*size)(struct node *n, uint64_t size);
-	unsigned most; /* the name is followed by a dot and a number from 1 to this one; 0: it is not */
+	unsigned most; /* if not 0, the name is followed by a dot and a number from 1 to `most` */
 };
 
-/* Returns the number at the end of a name such as .splits.8; 0: there is none, or it is not written so. */
+/* Returns the number at the end of a name such as .splits.8; 0: there is none, or the name is not in this form. */
 static inline unsigned setting_number(const char *name)
 {
 	const char *dot = strrchr(name, '.');
@@ -42,7 +42,7 @@ static inline unsigned setting_number(const char *name)
 	return n;
 }
 
-/* Returns true if the name is one of the entry. */
+/* Returns true if the entry has this name. */
 static inline bool setting_is(const struct setting *s, const char *name)
 {
 	const size_t n = strlen(s->name);

@@ -87,7 +87,7 @@ static int snaps_resolve(struct node *dir, const char *name, struct resolved *ou
 	return snapshot_resolve_name(name, is_of_all(dir) ? NODE_SNAP_ALL : NODE_SNAPSHOT, out);
 }
 
-/* Lists names in order; load reads all, open the table or snapshot of one (NULL: a name is the key of its node). */
+/* Lists names in order. load reads all names. open opens the table or snapshot of a name; NULL: a name is the key of its node. */
 static int list_names(struct lister *l, struct list_entry *e, enum node_kind kind,
 	int (*load)(struct node *dir, struct names *names), int (*open)(struct node *dir, const char *name, struct tfs_table **out))
 {

@@ -4,9 +4,9 @@
  * tree show.
  *
  * In a view, a name exists if a scan with its clauses, of that row, family or column
- * only, finds a cell.  The scans are on behalf of the user who asks.  Otherwise a user
- * could find out values and qualifiers of a family without permission, by the rows that
- * a view with such clauses has.
+ * only, finds a cell.  The scans are on behalf of the user who asks.  Otherwise a
+ * user without permission could find out values and qualifiers of a family, by the
+ * rows that views with such clauses show.
  *
  * limit=N of a view.  The rows up to the N-th are found by one scan.  Its last row
  * is kept until something is committed, and is a bound of every later scan of the
@@ -322,7 +322,7 @@ int source_find_version(struct node *family, struct tfs_bytes qualifier, int64_t
 	if (r)
 		goto out;
 	spec.what = TFS_SCAN_KEYS;
-	if (!scan_has(&spec, SCAN_COLUMN)) /* which counts from the first column on */
+	if (!scan_has(&spec, SCAN_COLUMN)) /* such a member counts from the first column on */
 		bound_from(&spec.qualifier_from, &spec.qualifier_from_after, qualifier, false);
 	bound_to(&spec.qualifier_to, buf_bytes(&behind));
 	r = search_begin(&s, &spec, &scan);

@@ -65,13 +65,13 @@ int admin_truncate(struct node *n, struct tfs_table *t, struct changes *c)
 	free(why);
 	if (err == -EPERM || err == -EACCES || err == -EBUSY || err == -ENOENT)
 		return err;
-	/* After another error it is unknown whether the store has done it. */
+	/* After another error it is unknown whether the store has truncated the table. */
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(table);
 	ofile_end_table(table, NULL, NULL);
 	drop_made(table);
 	node_each_of_table(table, false, drop_row_entry, c);
-	c->entries_first = true; /* no process holds a directory's lock during it */
+	c->entries_first = true; /* no process holds a directory's lock during a verb */
 	dir_time_raise_table(table);
 	changes_table(c, table);
 	return err;

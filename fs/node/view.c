@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * .rows and .latest below a scan: the tree of the matching cells, which can only be
- * read.  Its directories are of the kinds that a table's are, with another source
- * (source.h).  Its files are bound to one version each.
- * .snap/B/.since/A/.rows is such a view without clauses: its scans leave out the
- * cells that the snapshot A has.
+ * read.  Its directories have the same kinds as in a table, with another source
+ * (source.h).  Its files are bound to one version each. .snap/B/.since/A/.rows is
+ * such a view without clauses: its scans leave out the cells that the snapshot A
+ * has.
  *
  * The kernel caches nothing, because any commit may change what a view shows.
  *

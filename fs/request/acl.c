@@ -9,7 +9,7 @@
  * changes nothing is accepted, because cp -p sets one on each file that it
  * copies; any other ACL is a chmod.
  *
- * There are no default ACLs: a new cell has its family's.
+ * There are no default ACLs: a new cell has the ACL of its family.
  *
  * Where several users share the mount, nodes without an ACL answer ENODATA.
  * With EOPNOTSUPP the kernel would refuse to open the file for users other than
@@ -121,7 +121,7 @@ struct acl {
 	const uint8_t *entries; /* not aligned */
 	size_t count;
 	unsigned owner, group, mask, other;
-	bool extended; /* it has more than a mode has */
+	bool extended; /* it has entries that a mode cannot express */
 };
 
 /* An entry in the byte order of this machine. */

@@ -2,12 +2,13 @@
 /*
  * The kernel keeps names, attributes, listings and pages until the daemon invalidates
  * them.  A change by another user of the store does not pass through this mount, so
- * it is told of the row and the family (tfs_watch), and invalidates what the kernel has of them; and
- * again a little later: an answer with the old state may be on its way to the kernel.
+ * tfs_watch reports the row and the family, and this file invalidates the kernel's
+ * copies of them, and again a little later: an answer with the old state may be on
+ * its way to the kernel.
  *
  * The pages of a version stay, unless the next open finds another size or time of commit.
  *
- * While changes are not told, nothing is kept (fs.may_keep).
+ * While changes are not reported, nothing is kept (fs.may_keep).
  */
 #include "fs/request/foreign.h"
 
@@ -32,7 +33,7 @@ static struct {
 	struct mutex lock; /* guards the next members */
 	struct tfs_change changes[AGAIN_MOST];
 	unsigned count;
-	bool all; /* or more than AGAIN_MOST */
+	bool all; /* anything may have changed, or there were more changes than AGAIN_MOST */
 } again;
 
 /* ---- everything ---- */
@@ -46,7 +47,7 @@ static void note_node(void *arg, struct node *n)
 	changes_inode_locked(arg, n);
 }
 
-/* Of tables and snapshots, not of what is in them. */
+/* Notes the nodes of tables and snapshots, but not the nodes in them. */
 static void note_table_node(void *arg, struct node *n)
 {
 	if (node_is(n, KIND_IN_VIEW | KIND_CELL | KIND_SCRATCH))

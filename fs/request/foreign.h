@@ -8,9 +8,9 @@
 
 #include "engine/tabletfs.h"
 
-/* From now on, what the kernel and this daemon keep is dropped when others change it. */
+/* From now on, copies in the kernel and in this daemon are dropped when others change the data. */
 int foreign_start(void) TFS_CHECKED;
-/* Ends that.  Call it while the session of FUSE exists; foreign_start may not have been called. */
+/* Ends this.  Call it while the session of FUSE exists; foreign_start may not have been called. */
 void foreign_stop(void);
 
 #endif

@@ -37,7 +37,7 @@ void request_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		return;
 	}
 	err = -ESTALE;
-	/* A name that is replaced between the two calls exists all the time. */
+	/* A name that is replaced between the two calls exists at every moment, so it is looked up again. */
 	for (int i = 0; err == -ESTALE && i < FIND_TRIES; i++) {
 		node_put(n);
 		n = NULL;

@@ -115,9 +115,8 @@ static off_t offset_of(const struct stream *s, uint64_t ordinal)
 }
 
 /*
- * Each listing ends with one more request, whose answer is empty.  If the
- * answer before it reached the end, and nothing has changed since, the store is
- * not asked again.
+ * Each listing ends with one more request, which gets an empty answer.  If the previous answer
+ * reached the end, and nothing has changed since, the store is not asked again.
  */
 static bool at_known_end(const struct answer *a, const struct stream *s, uint64_t ordinal)
 {
@@ -311,7 +310,7 @@ out:
 		mutex_lock(tree_mutex());
 		dir->flags |= NODE_LISTED | NODE_ENDED;
 		mutex_unlock(tree_mutex());
-		/* What a view lists depends on the user, so the kernel may not keep it for the next one. */
+		/* The listing of a view depends on the user, so the kernel must not keep it for the next user. */
 		if (!stream_may_be_kept(a.stream, dir) || node_in_scan(dir))
 			changes_inode(&c, dir);
 		changes_reply_end(&c, req);

@@ -41,7 +41,7 @@ bool acl_is_name(const char *name);
 /* Appends the value of the xattr.  -ENODATA or -EOPNOTSUPP: the node has no ACL. */
 int acl_get(struct node *n, const char *name, struct buf *out) TFS_MUST;
 int acl_set(struct node *n, const char *name, struct tfs_bytes value, struct changes *c) TFS_MUST;
-/* Succeeds if there is no ACL. */
+/* Removes the ACL of a node.  Succeeds if there is none. */
 int acl_remove(struct node *n, const char *name, struct changes *c) TFS_MUST;
 
 /* scanning.c: the same requests, passed on to threads of their own if they are on scans */

@@ -323,7 +323,8 @@ bool cursor_eq(const struct cursor *a, const struct cursor *b)
 
 const struct place *stream_checkpoint(const struct stream *s, uint64_t ordinal)
 {
-	uint64_t i = ordinal / CHECKPOINT_EVERY; /* the i-th, from 1, has ordinal i * CHECKPOINT_EVERY, if none was missed */
+	uint64_t i =
+		ordinal / CHECKPOINT_EVERY; /* the i-th, from 1, has ordinal i * CHECKPOINT_EVERY, unless a checkpoint was missed */
 
 	i = i < s->checkpoint_count ? i : s->checkpoint_count;
 	while (i > 0 && s->checkpoints[i - 1].ordinal > ordinal)

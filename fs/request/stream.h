@@ -14,7 +14,7 @@ struct place {
 	uint64_t ordinal; /* entries given before this place; 0: unused */
 	struct cursor at;
 };
-/* A listing between two answers: its next entry did not fit into the first one. */
+/* A listing between two answers: its next entry did not fit into the first answer. */
 struct pause {
 	TAILQ_ENTRY(pause) age; /* pool lock */
 	struct stream *stream;  /* pool lock */
@@ -48,7 +48,7 @@ struct stream {
 };
 /* An open directory: fi->fh. */
 struct dir_handle {
-	/* Pool lock; each counted, or NULL: the stream that was read last, and the fork that an answer continued in. */
+	/* The stream that was read last, and the fork in which an answer continued; each counted, or NULL. Under the pool's lock. */
 	struct stream *stream, *fork;
 };
 

@@ -31,7 +31,7 @@ static _Atomic uint64_t memory_all;
 struct mutate {
 	struct tfs_table *table; /* on behalf of the user who opened it */
 	struct mutation_lines lines;
-	uid_t uid;        /* of that user */
+	uid_t uid;        /* the id of that user */
 	uint64_t counted; /* bytes counted in memory_all and for the user */
 	bool applied;
 	size_t read; /* how much of the answer was read */

@@ -13,8 +13,8 @@
  *
  * A mutation may remove a cell and write it again, as .row.json does with the whole
  * row.  So after the change the store is asked which of the removed columns and
- * versions exist.  The files of these stay open, as after any write.  The other files
- * end.
+ * versions exist.  The files of cells that exist stay open, as after any write.
+ * The other files end.
  */
 #include "fs/stream/stream.h"
 
@@ -29,7 +29,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A column of which versions are removed. */
+/* A column that loses versions. */
 struct removed_column {
 	uint16_t id;
 	struct node *family; /* counted */
@@ -108,7 +108,7 @@ static int removal_add(struct removal *r, struct node *row, uint16_t family, str
 	return displaced_add(&r->displaced, last->family, qualifier, ts, false);
 }
 
-/* What a line removes, from the narrowest on. */
+/* The part of the row that a line removes; the narrowest is first. */
 enum removes { REMOVES_NOTHING, REMOVES_VERSION, REMOVES_COLUMN, REMOVES_FAMILY, REMOVES_ROW };
 static enum removes removes(const struct mutation_line *l)
 {
@@ -172,7 +172,7 @@ static int removing_edits(const struct mutation_line *edits, unsigned count, con
 	return 0;
 }
 
-/* Adds the versions that an edit removes; of versions of one column: that several edits remove. */
+/* Adds the versions that an edit removes, or the versions of one column that several edits remove. */
 static int removal_add_edits(struct removal *r, struct node *row, const struct mutation_line *const *edits, unsigned count)
 {
 	const struct mutation_line *e = edits[0];

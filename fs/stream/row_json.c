@@ -8,8 +8,8 @@
  *
  * If the object has a sequence, the row is scanned, and its sum compared.  The
  * mutation then checks each family's sum again, under the row's lock in the
- * server.  So no change in between is lost, and the compared families are those
- * that the user may read, as at the time of the read.
+ * server.  So no change in between is lost, and the mutation compares the
+ * families that the user could read at the time of the read.
  */
 #include "fs/base/access.h"
 #include "fs/base/reply.h"

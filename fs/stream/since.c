@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TABLE/.snap/B/.since/A: the difference of two snapshots of a table.  .rows is the
- * tree of the cells that B has and A has not (fs/node/view.c).  Two streams are
- * names: .changed lists the same cells, .deleted the cells that A had and B has
- * not.  A line is the path of a version below the table, as the tree has it.  No
- * name has a newline.
+ * TABLE/.snap/B/.since/A: the difference of two snapshots of a table.  .rows is
+ * the tree of the cells that B has and A lacks (fs/node/view.c).  Two streams
+ * have names of cells: .changed lists the same cells, .deleted the cells that A
+ * had and B lacks.  A line is the path of a version below the table, as the
+ * tree has it.  No name has a newline.
  */
 #include "fs/stream/stream.h"
 
@@ -78,7 +78,7 @@ const struct node_ops since_ops = {
 /* ---- the streams ---- */
 
 struct since_state {
-	struct tfs_table *of, *absent_from; /* the names are of cells of the first, on behalf of the user */
+	struct tfs_table *of, *absent_from; /* the stream names cells of `of` that absent_from lacks; both on behalf of the user */
 	struct tfs_scan *scan;
 	struct unread out;
 	bool deleted, ended;

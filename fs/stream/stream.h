@@ -16,12 +16,12 @@ struct unread {
 	struct buf text;
 	size_t at;
 };
-/* Before text is made for a read of n bytes: drops what was read unless n bytes are there already, so the text does not grow with the stream. */
+/* Before text is made for a read of n bytes: drops the bytes that were read, unless n unread bytes are there already.  So the text does not grow with the stream. */
 void unread_trim(struct unread *u, size_t n);
 /* Copies up to n bytes.  Returns how many. */
 size_t unread_take(struct unread *u, void *to, size_t n);
 
-/* Attributes of a stream of the table in which n is: its owner, of mode only the bits that the table permits to read, size 0. */
+/* Attributes of a stream of the table in which n is: its owner, the bits of `mode` that the table permits to read, and size 0. */
 int stream_attr(struct node *n, mode_t mode, int64_t us, struct stat *st);
 /* node_ops.exists: -EOPNOTSUPP, logged, on a mount without OPEN. */
 int stream_exists(struct node *n);
@@ -36,12 +36,12 @@ int row_control_rename(struct renaming *m);
 
 /* ---- row_change.c: mutations of a row that name their cells by keys, not by nodes ---- */
 /*
- * Applies the lines as one mutation of row; table is of the user who asks.  Open files
- * of cells that it removes keep their bytes, as after rm, and the kernel is
- * notified.  After the delete of a row its directory is removed too, unless it
+ * Applies the lines as one mutation of row; `table` is a handle on behalf of the user who
+ * asks.  Open files of cells that it removes keep their bytes, as after rm, and the
+ * kernel is notified.  After the delete of a row its directory is removed too, unless it
  * has scratch or the mutation writes to it.  flags: of tfs_apply.  l->results has an
- * element for each line then.
- * Returns -EINTR, and applies nothing, if the request was interrupted or the daemon ends.
+ * element for each line then. Returns -EINTR, and applies nothing, if the request was
+ * interrupted or the daemon ends.
  */
 int row_change(struct node *row, struct tfs_table *table, struct mutation_lines *l, unsigned flags, struct changes *c) TFS_MUST;
 

@@ -83,7 +83,7 @@ static int action_new(struct server *s, const struct ts_request *q, action_fn *f
 	return 0;
 }
 
-/* Removes from the list those whose result no client has asked for, and returns them.  Sets *count to the number that is left. */
+/* Removes from the list the actions whose result no client has asked for, and returns them.  Sets *count to the number of actions that are left. */
 static struct action *actions_take_old_locked(struct server *s, unsigned *count)
 {
 	const uint64_t now = monotonic_us();

@@ -41,7 +41,7 @@
 #define CLIENTS_MOST 65536u
 #define CLIENTS_SHARE (CLIENTS_MOST / 4)
 #define CLIENTS_LOOK 1024u       /* with this many clients, expired clients are removed */
-#define EXPIRE_EVERY_US 1000000u /* at most so often, because it looks at all */
+#define EXPIRE_EVERY_US 1000000u /* the least time between two removals, because each looks at all clients */
 
 /* A peer (struct ts_request), with the number of its clients. */
 struct client_user {
@@ -51,7 +51,7 @@ struct client_user {
 };
 struct client_state {
 	uint64_t id, epoch;
-	struct client_user *user;  /* whose id it is */
+	struct client_user *user;  /* the user of the client's id */
 	unsigned running, earlier; /* requests under way of this epoch, and of earlier epochs */
 	uint64_t last_us;          /* monotonic */
 	UT_hash_handle hh;
@@ -184,7 +184,7 @@ static bool is_dead(const struct clients *x, uint64_t id)
 	return id <= x->buried_below && !is_in(x->live, x->live_count, id);
 }
 
-/* The servers that live by the two lists; a late request may have an earlier list. */
+/* Writes the servers that live by both lists to out, because a late request may have an earlier list. */
 static uint32_t live_in_both(const struct clients *x, const struct ts_request *q, uint64_t *out)
 {
 	uint32_t a = 0, b = 0, n = 0;

@@ -14,7 +14,7 @@ void server_service_init(struct server *s);
 
 /* ---- clients.c: clients of other processes, and their epochs ---- */
 extern const struct server_part clients_part;
-/* Whether the peer (struct ts_request) is root, the user of this process, or a caller in it. */
+/* Returns true if the peer (struct ts_request) is root, the user of this process, or a caller in it. */
 bool client_is_owner(uint64_t peer);
 /* Before and after a request that makes rows of this table in METADATA.  Returns true if the making of the table has ended. */
 bool making_begin(struct server *s, uint32_t table) TFS_MUST;
@@ -45,8 +45,8 @@ time_t traffic_since(const struct traffic *t);                                  
 int traffic_status(struct server *s, enum request_kind kind, struct buf *out) TFS_MUST; /* appends "12, 50 % within 16 us, ..." */
 int traffic_metrics(struct server *s, struct buf *out) TFS_MUST;
 /*
- * Appends "12 reads/s, ... in the last 2 s": since this watcher's reading before.
- * A new watcher begins where the latest one is, or at the start of the server.
+ * Appends "12 reads/s, ... in the last 2 s": the rates since this watcher's previous reading.
+ * A new watcher begins at the latest watcher's reading, or at the start of the server.
  */
 int traffic_rates(struct server *s, uint64_t watcher, struct buf *out) TFS_MUST;
 
@@ -56,7 +56,7 @@ enum { NUMBER_BITS = 48 }; /* the bits of a number of a scan or action; the clie
 
 struct open_scan {
 	uint64_t id;
-	uint64_t client, epoch; /* whose request opened it; other clients cannot use it */
+	uint64_t client, epoch; /* the client that opened the scan, and its epoch; other clients cannot use the scan */
 	uint64_t idle_since_us; /* monotonic */
 	uint64_t batches;       /* answered so far */
 	struct served_tablet *served;
@@ -74,7 +74,7 @@ struct scans {
 	bool armed; /* the task is queued */
 	struct task task;
 	struct server *s;
-	uint64_t idle_us;        /* a scan that is idle for so long is freed */
+	uint64_t idle_us;        /* a scan that is idle for this time is freed */
 	struct scripts *scripts; /* scripts.c */
 };
 /* The settings of scripts have changed. */
@@ -83,7 +83,7 @@ void scans_change(struct server *s, const struct script_settings *to);
 int number_draw(uint64_t *number) TFS_MUST;
 /* TS_SCAN_OPEN, TS_SCAN_NEXT, TS_SCAN_CLOSE */
 int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
-/* Frees the idle scans.  Returns true if others are open. */
+/* Frees the idle scans.  Returns true if other scans are open. */
 bool scans_free_idle(struct server *s);
 /* Frees the client's scans of epochs below `epoch`: the client does not use them any more. */
 void scans_free_client(struct server *s, uint64_t client, uint64_t epoch);
@@ -108,7 +108,7 @@ struct actions {
 	struct mutex lock; /* RANK_SERVER; guards the list and the fields of its members */
 	struct cond ended; /* an action has ended */
 	struct action *first;
-	uint64_t kept_us; /* the result of an action is kept for so long */
+	uint64_t kept_us; /* the result of an action is kept for this time */
 };
 typedef int action_fn(struct server *s, const struct ts_request *q, struct ts_answer *a);
 /* Starts fn for the request, without its user.  Sets a->scan to the action's number, or to 0 if it has ended. */

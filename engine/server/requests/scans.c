@@ -137,7 +137,7 @@ static bool scan_keep(struct server *s, struct open_scan *o)
 
 typedef bool unused_fn(const struct open_scan *o, uint64_t a, uint64_t b);
 
-/* Frees the scans of which fn returns true, unless they are busy.  Returns true if others are open. */
+/* Frees the scans for which fn returns true, unless they are busy.  Returns true if other scans are open. */
 static bool scans_free_unused(struct server *s, unused_fn *fn, uint64_t a, uint64_t b)
 {
 	struct open_scan *unused = NULL, *o;

@@ -68,7 +68,7 @@ static uint64_t bytes_of(const struct row_mutation *m)
 	return bytes;
 }
 
-/* -EAGAIN is the server's own answer: it has done nothing.  The disk's means nothing of the kind. */
+/* -EAGAIN from the server means that it has done nothing.  From the disk it does not mean that, so it becomes another error. */
 static int error_of_disk(int err)
 {
 	return err == -EAGAIN ? -EIO : err;
@@ -338,8 +338,8 @@ static void run_apply_permitted(struct row_run *run)
 }
 
 /*
- * Returns -EAGAIN if another copy of the row's mutation is under way, so that those
- * after it must not be applied before it.
+ * Returns -EAGAIN if another copy of the row's mutation is under way, so that the rows after it
+ * must not be applied before it.
  */
 static int run_begin_token(const struct row_run *run, struct tablet_row *r)
 {
@@ -527,13 +527,13 @@ static bool is_load(const struct ts_request *q)
 	return q->method == TS_LOAD || q->method == TS_UNLOAD;
 }
 
-/* Not of METADATA: reading the schemas may need it. */
+/* Returns false for METADATA, because reading the schemas may need it. */
 static bool needs_schemas(const struct ts_request *q)
 {
 	return q->table >= META_FIRST_USER_TABLE || q->method == TS_FILES;
 }
 
-/* The part that tells others (engine/rpc/listen.c) comes after it. */
+/* Reads the schemas. engine/rpc/listen.c then reports the change to the clients. */
 static int serve_note_schemas(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	return schemas_read_all(s);

@@ -36,7 +36,7 @@ static struct table_counts count_tables(struct server *s)
 	return tables_count(s);
 }
 
-/* The largest time by which a tablet has data that should have left the disk. */
+/* Sets *us to how long, at most, a tablet has kept data that should have left the disk. */
 static int deletion_overdue(struct server *s, uint64_t *us)
 {
 	struct served_tablet **list;
@@ -162,7 +162,7 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	return 0;
 }
 
-/* ---- status.  The mount adds a line, and tabletctl status another ---- */
+/* ---- status.  The mount adds a line, and tabletctl status adds another line ---- */
 
 static int put_state_line(struct server *s, struct buf *out)
 {
@@ -178,7 +178,7 @@ static int put_state_line(struct server *s, struct buf *out)
 	return buf_printf(out, "state        %s since %s, incarnation %llu\n", l.state, since, (unsigned long long)l.incarnation);
 }
 
-/* file: of a schema in the lock service. */
+/* file: a schema's file in the lock service. */
 static int put_refused(struct buf *out, const char *file)
 {
 	const char *name = strchr(file, '/');

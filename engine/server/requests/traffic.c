@@ -22,7 +22,7 @@
 struct latency {
 	_Atomic uint64_t bucket[LATENCY_BUCKETS + 1], sum_us;
 };
-/* Requests so far, at a time. */
+/* The number of requests up to a time. */
 struct traffic_sample {
 	uint64_t at_us, count[REQUESTS], failed;
 };

@@ -9,9 +9,10 @@
  * look farther from it, and then less is collected.  Therefore a missing or
  * damaged mark is not an error: the start uses a mark of 1970, and replaces a
  * damaged file.  A new store has no mark; its first reading of the clock
- * becomes the mark.  So does that of a cluster's server that finds none: all servers of
- * a new cluster may start before the first one saves the mark, and a lock service that
- * is not in the store's directory does not lose one file.
+ * becomes the mark.  The first reading also becomes the mark of a cluster's server
+ * that finds none: all servers of a new cluster may start before the first one saves
+ * the mark, and a lock service that is not in the store's directory does not lose one
+ * file.
  */
 #include "engine/server/storage/storage.h"
 #include "engine/base/msg.h"
@@ -32,7 +33,7 @@ struct clock_mark {
 	_Atomic int64_t saved_us; /* the mark that the lock service has */
 };
 
-/* "60 d 3 h ahead of the store's mark of 2026-11-22 20:00:00 UTC". */
+/* Writes a text such as "60 d 3 h ahead of the store's mark of 2026-11-22 20:00:00 UTC". */
 static void describe_distance(const struct clock_state *st, char out[128])
 {
 	int64_t us = st->now_us > st->mark_us ? st->now_us - st->mark_us : st->mark_us - st->now_us;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tablets of a server share: worker pools, the bound of memtables, and the
- * environments (tablet_env) of the root tablet, METADATA's tablets and user tablets.
+ * The parts that the tablets of a server share: worker pools, the bound of
+ * memtables, and the environments (tablet_env) of the root tablet, METADATA's
+ * tablets and user tablets.
  *
  * The root tablet and METADATA's tablets have workers and a memtable bound of
  * their own, and their writes are not throttled.  Otherwise the flush of a user

@@ -15,8 +15,8 @@
  *
  * A master makes the seal of a log after it has renamed the directory.  So if a
  * commit finds the directory, the seal covers its records.  This needs no clock.
- * The lease alone would, and a thread may pause between a check of the lease and
- * the fdatasync for any time.
+ * A check of the lease alone would need a clock, and a thread may pause between
+ * it and the fdatasync for any time.
  *
  * The inode number is compared, not the device: the file system may have been mounted
  * again.
@@ -64,7 +64,7 @@
 #include <unistd.h>
 
 #define GIVE_UP_US UINT64_C(20000000)
-#define RECENT_US UINT64_C(10000000) /* a look-up so long ago shows that the storage answers */
+#define RECENT_US UINT64_C(10000000) /* a look-up that succeeded within this time shows that the storage answers */
 #define WATCH_US 1000000u
 #define WAIT_US UINT64_C(1000000) /* how long a request waits for a lease */
 #define POLL_US 10000u
@@ -82,7 +82,7 @@ struct fence {
 	struct task log_task, marker_task, others_task;
 	_Atomic uint64_t looking_us,
 		looked_us;  /* the begin of the look-up that is under way, or 0, and of the last successful look-up */
-	_Atomic bool stuck; /* the log, for GIVE_UP_US */
+	_Atomic bool stuck; /* the log has been stuck for GIVE_UP_US */
 	/* the check of the log and the check of the clock; each is used by one thread at a time */
 	uint64_t good_us, durable_lsn, right_us;
 };
@@ -102,7 +102,7 @@ void server_lose(struct server *s, const char *why)
 		fence_lose(s->fence, why);
 }
 
-/* Waits for a lease, for most_us.  Returns false if there is none, or the fence is lost. */
+/* Waits for a lease, for at most most_us.  Returns false if there is none, or if the fence is lost. */
 static bool lease_wait(struct fence *f, uint64_t most_us)
 {
 	const uint64_t since_us = monotonic_us();
@@ -186,7 +186,7 @@ static void watch_log(struct fence *f, uint64_t now)
 		f->good_us = now;
 	f->durable_lsn = st.durable_lsn;
 	f->stuck = now - f->good_us >= GIVE_UP_US;
-	/* After a write that hung the log refuses others, too. */
+	/* After a write that hung, the log refuses all other writes, too. */
 	if (f->stuck && st.refusing && passed_us(f->looked_us, now) < RECENT_US)
 		fence_lose(f, "the log could not be written for 20 seconds");
 }
@@ -212,7 +212,7 @@ bool fence_storage_answers(const struct fence *f, uint64_t now_us)
 	return !f->stuck && passed_us(f->looked_us, now_us) < RECENT_US;
 }
 
-/* This server does not answer 0. */
+/* Asks the other servers: this server itself does not answer TS_STORAGE with 0 now. */
 static bool another_is_well(const struct fence *f)
 {
 	return f->s->o.servers.each && ts_one_is_well(&f->s->o.servers);

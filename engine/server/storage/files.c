@@ -6,7 +6,7 @@
  *
  * A file is in use if it has an object in the table cache.  An output has a pin
  * from before its creation until it is installed or abandoned.  Each file of a
- * tablet's row has one, and each file with a reader.  So a file whose object
+ * tablet's row has a pin, and each file with a reader.  So a file whose object
  * ceases to exist after an edit removed it from a tablet is probably free.  Its
  * name is added to a list for the collector, which checks it.
  *
@@ -25,10 +25,11 @@ struct files {
 	struct mutex lock; /* RANK_FILES; guards the next members */
 	struct ts_file *freed;
 	unsigned freed_count;
-	uint64_t retired, collected;       /* files so far; those before the last call of collector.now */
+	uint64_t retired,
+		collected; /* the number of files retired so far; of files retired before the last call of collector.now */
 	struct server_collector collector; /* server_set_collector */
 	unsigned collecting;               /* calls of collector.now under way */
-	struct cond collected_now;         /* one has ended */
+	struct cond collected_now;         /* a call of collector.now has ended */
 };
 
 void files_notify(struct server *s)

@@ -108,9 +108,9 @@ int server_latest_log(const char *data_dir, uint64_t *incarnation)
 
 /*
  * Flushes the tablets that need the logs of dead incarnations, and informs the
- * collector when no tablet needs them.  In reverse order, because a flush of a
- * user tablet writes METADATA, whose tablets come first in the set.  A tablet
- * logs the error of its flush.
+ * collector when no tablet needs them.  It flushes in reverse order, because a
+ * flush of a user tablet writes METADATA, whose tablets come first in the set.
+ * A tablet logs the error of its flush.
  */
 static int logs_flush_dead(struct server *s)
 {

@@ -67,7 +67,7 @@
 static const unsigned sixteenths_left_by[] = {
 	[DISK_METADATA] = 1, [DISK_FREES] = 2, [DISK_REMOVE] = 12, [DISK_PUT] = 18, [DISK_MERGE] = 32};
 
-/* The server neither restores nor reclaims less space than this, nor ends `full` for it. */
+/* The server neither restores nor reclaims less space than this, and does not clear `full` for less. */
 static uint64_t reserve_step(const struct space *d)
 {
 	return d->reserve / 8;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tablets of a server share, and its storage: workers and memory, the files for
- * the collector, log segments, disk space, the fence, the clock's mark.  Any thread may
- * call these.
+ * The parts that the tablets of a server share, and its storage: workers and memory,
+ * the files for the collector, log segments, disk space, the fence, the clock's mark.
+ * Any thread may call these.
  */
 #ifndef TFS_SERVER_STORAGE_H
 #define TFS_SERVER_STORAGE_H
@@ -41,7 +41,7 @@ uint64_t logs_needed_next(struct served_tablet *const *list, unsigned count, uin
 
 /* ---- logs.c: removal of this server's log segments ---- */
 extern const struct server_part logs_part;
-/* fn: called first in each run of the task, with the size of the store, which may have grown. */
+/* Sets fn, which each run of the task calls first, with the size of the store, because it may have grown. */
 void logs_on_growth(struct server *s, void (*fn)(struct server *s, uint64_t bytes));
 struct task *logs_task(struct server *s); /* for log_options.rolled */
 /* Queues the task. */
@@ -94,28 +94,29 @@ int space_admit(struct server *s, enum disk_use use, uint64_t bytes) TFS_MUST;
 bool space_retry(struct server *s, enum disk_use use, unsigned tries);
 /* Restores the reserve if there is space, and decides again whether the disk is full. */
 void space_check(struct server *s);
-/* If the disk is full, queues the task that does so. */
+/* If the disk is full, queues the task that calls space_check. */
 void space_check_soon(struct server *s);
 
 /* ---- fence.c: a server on shared storage stops when its session or its log is lost ---- */
-/* log_dir: this server's.  -ENOENT: the store's FORMAT is missing. */
+/* log_dir: the directory of this server's log.  -ENOENT: the store's FORMAT is missing. */
 int fence_new(struct server *s, const char *log_dir, struct fence **out) TFS_MUST;
 void fence_watch(struct fence *f); /* starts the periodic checks; the log exists */
 /* Returns true if a look-up of the marker has succeeded lately, and the log is not stuck. */
 bool fence_storage_answers(const struct fence *f, uint64_t now_us);
-void fence_stop(struct fence *f); /* ends them; NULL is allowed */
+void fence_stop(struct fence *f); /* ends the periodic checks; NULL is allowed */
 void fence_free(struct fence *f); /* NULL is allowed */
 /* log_options.fence and fence_waits; arg: the fence. */
 int fence_check(void *arg) TFS_MUST;
 bool fence_waits(void *arg);
 /*
- * Before a request is carried out.  -UNREACHABLE: the fence is lost.  -TABLET_MOVED: the server's clock is too far off, or
- * its lease has ended and no new one begins; SYNC and the master's requests get -EAGAIN then.
+ * Called before a request is carried out.  -UNREACHABLE: the fence is lost.  -TABLET_MOVED:
+ * the server's clock is too far off, or its lease has ended and no new one begins; SYNC and
+ * the master's requests get -EAGAIN then.
  */
 int fence_begin(struct fence *f, const struct ts_request *q) TFS_MUST;
 /* Returns the offset of the server's clock (server_options.clock_offset), or 0 if the server serves with it. */
 int64_t fence_clock_offset(const struct fence *f);
-/* After it.  Returns the error of the answer: err, or -ANSWER_LOST if the fence is lost or no new lease begins in time. */
+/* Called after the request was carried out.  Returns the error of the answer: err, or -ANSWER_LOST if the fence is lost or no new lease begins in time. */
 int fence_answer(struct fence *f, const struct ts_request *q, int err) TFS_MUST;
 /* Another server takes this server for dead.  NULL is allowed. */
 void fence_buried(struct fence *f);

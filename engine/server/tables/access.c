@@ -4,9 +4,9 @@
  * the table that is not older than the client's.  A request without a user is
  * the store owner's, and is not checked.
  *
- * In a snapshot the stricter of the rules of its instant and of the present ones of
- * its table holds (schema_restrict).  Without a schema of the table, which may be
- * damaged, only requests without a user are served.
+ * In a snapshot the stricter of two rules holds: the rule of its instant and
+ * its table's present rule (schema_restrict).  Without a schema of the table,
+ * which may be damaged, only requests without a user are served.
  *
  * tfs_may (tabletfs.h) has the rules.  A mutation also reads if it returns or
  * compares stored values: an increment, a check, a move (its source).

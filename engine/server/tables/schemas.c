@@ -116,7 +116,7 @@ static int user_table_set(struct server *s, const struct schema *schema)
 	for (unsigned i = 0; err == 1 && i < count; i++)
 		tablet_set_schema(list[i]->tablet, now);
 	served_list_put(list, count);
-	/* Not before: a client that knows the generation may read its families from any of the tablets. */
+	/* The generation is set last, because a client that knows it may read its families from any of the tablets. */
 	if (err == 1)
 		user_table_tablets_have(s, p->tablets_id, p->generation);
 	set_end(s);
@@ -278,7 +278,7 @@ static void table_file_changed(struct server *s, const char *file)
 		table_maybe_dropped(s, other, err);
 }
 
-/* Reads the files of all tables that this server has, or of those whose schema could not be read. */
+/* Reads the files of all tables that this server has or, if `all` is not set, of the tables whose schema could not be read. */
 static void tables_read_again(struct server *s, bool all)
 {
 	char file[SCHEMA_FILE_MAX];

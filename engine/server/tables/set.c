@@ -350,8 +350,8 @@ int set_insert(struct server *s, struct served_tablet *served)
 
 	mutex_lock(&set->lock);
 	/*
-	 * It is dropped before its tablets are removed.  So this thread sees that, or the tablet
-	 * is removed with the table's other tablets.
+	 * A table is marked as dropped before its tablets are removed.  So this thread sees the
+	 * mark, or the tablet is removed with the table's other tablets.
 	 */
 	if (served->user_table && user_table_dropped(served->user_table)) {
 		err = -TABLE_DROPPED;
@@ -377,8 +377,8 @@ out:
 
 /*
  * Removes tablets from the set and drops the set's references: the tablets of a
- * table, or (table 0) all tablets of a kind from `least` on.  One by one,
- * because served_put may wait and must not be called under the lock.
+ * table, or (table 0) all tablets of a kind from `least` on.  Removes them one
+ * by one, because served_put may wait and must not be called under the lock.
  */
 static void set_remove(struct server *s, uint32_t table, enum kind least, bool dropped)
 {

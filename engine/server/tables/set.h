@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The set of tablets that the server serves, and what users may do.  Any thread may call these. */
+/* The set of tablets that the server serves, and the permissions of users.  Any thread may call these. */
 #ifndef TFS_SERVER_SET_H
 #define TFS_SERVER_SET_H
 
@@ -8,7 +8,7 @@
 #include "engine/server/tables/tables.h"
 
 extern const struct server_part set_part;
-/* A tablet that this server serves.  Counted; one reference is the set's. */
+/* A tablet that this server serves.  Counted; the set has one reference. */
 struct served_tablet {
 	struct server *server;
 	struct tablet *tablet;
@@ -35,17 +35,17 @@ struct served_tablet {
 	_Atomic uint64_t split_not_before_us;
 	uint64_t merge_not_before_us;   /* used by the task only */
 	uint64_t made_us;               /* monotonic: when it was loaded or made; a merged tablet has its younger half's time */
-	_Atomic uint64_t reads, writes; /* since then: cells and rows read, row mutations */
+	_Atomic uint64_t reads, writes; /* counts since made_us: cells and rows read, row mutations */
 	struct tablet_rate {
 		uint64_t at_us, reads, writes;        /* the counts at a time */
-		uint64_t reads_second, writes_second; /* averages up to then */
+		uint64_t reads_second, writes_second; /* averages up to at_us */
 	} rate;                                       /* guarded by the set's lock */
 	struct buf events;                            /* lines "SECONDS TEXT", the newest last; guarded by the set's lock */
 	_Atomic unsigned refs;
 	_Atomic bool dropped; /* its table was dropped, and it was removed from the set */
 };
 
-/* The generation for answers: of the schema that the table's tablets here have, or 0 for METADATA. */
+/* The generation for answers: the generation of the schema that the table's tablets here have, or 0 for METADATA. */
 static inline uint64_t served_generation(const struct served_tablet *served)
 {
 	return served->user_table ? atomic_load_explicit(&served->user_table->tablets_generation, memory_order_acquire) : 0;
@@ -106,8 +106,8 @@ void served_drop_users(struct server *s);
 void served_drop_all(struct server *s);
 /*
  * Each thread that loads tablets of a kind does so between load_begin and load_end.
- * load_begin waits for other threads that load some of this kind.  I/O is permitted in
- * between.  So no tablet is loaded twice.
+ * load_begin waits for other threads that load tablets of this kind, so no tablet
+ * is loaded twice.  I/O is permitted in between.
  */
 void load_begin(struct server *s, enum kind kind);
 void load_end(struct server *s, enum kind kind);
@@ -122,7 +122,8 @@ void set_end(struct server *s);
 struct served_sums {
 	uint64_t disk_bytes, memory_bytes, user_files;
 	unsigned tablets, user_tablets;
-	unsigned behind; /* of user_tablets: writers are slowed down, because too many files wait for a compaction */
+	unsigned
+		behind; /* the number of user_tablets whose writers are slowed down, because too many files wait for a compaction */
 };
 int served_sum(struct server *s, struct served_sums *out) TFS_MUST;
 
@@ -130,7 +131,7 @@ int served_sum(struct server *s, struct served_sums *out) TFS_MUST;
 /*
  * The permissions of the user of a request.  Each function returns 0 if the user may do
  * it, else -EACCES.  -EINVAL: there is no such family.  Call them only for requests with a
- * user.  served: a tablet of a user table.
+ * user.  `served` is a tablet of a user table.
  */
 int access_read(struct served_tablet *served, const struct ts_request *q, uint16_t family) TFS_MUST;
 /* *failed_op: after an error, the operation that is not permitted, from 1. */

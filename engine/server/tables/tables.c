@@ -13,9 +13,9 @@
  * sees a later term: a master that has died cannot end its blocks.
  *
  * A client pauses before it sends a mutation again, so the next block could
- * always come first.  Therefore the next few requests for a block are refused if
- * mutations were refused during the last one.  The requests are counted and not
- * timed, because the pauses of client and master grow alike.
+ * always come first.  Therefore the next few requests for a block are refused
+ * if mutations were refused during the last block.  The requests are counted
+ * and not timed, because the pauses of client and master grow alike.
  */
 #include "engine/server/tables/tables.h"
 #include "engine/base/clock.h"
@@ -24,7 +24,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define DRAIN_US 20000u /* a request for a block waits so long for the mutations under way */
+#define DRAIN_US 20000u /* how long a request for a block waits for the mutations under way */
 #define TURNS 7u        /* requests for a block that are refused, the last one after a client's longest pause */
 
 struct store_schema *tables_metadata(struct server *s)
@@ -340,7 +340,7 @@ const struct schema *user_table_access(struct server *s, struct user_table *u)
 	return access;
 }
 
-/* Returns the table of this id.  Tables are sorted by the ids of their tablets, which are often the same.  NULL: none. */
+/* Returns the table of this id; NULL if there is none.  Tables are sorted by their tablets ids, and the tablets id of most tables is the table's id. */
 static struct user_table *table_by_id_locked(const struct tables *tables, uint32_t id)
 {
 	struct user_table *u = find_locked(tables, id);

@@ -82,7 +82,7 @@ static inline bool user_table_dropped(const struct user_table *u)
 /* ---- schemas of tables, for schemas.c ---- */
 /*
  * Stores the schema, of which `store` is the part for tablets, unless the table has a newer
- * one.  Returns 1 if it has stored it, 0, -ENOMEM.  A new table is added.
+ * one.  Returns 1 if it has stored the schema, 0 if not, -ENOMEM.  A new table is added.
  */
 int user_table_set_schema(struct server *s, const struct schema *schema, struct store_schema *store) TFS_MUST;
 /* All tablets of the table have the schema of this generation. */
@@ -133,14 +133,15 @@ void user_table_write_end(struct server *s, struct user_table *u);
  */
 int user_table_block_writes(struct server *s, uint32_t table) TFS_MUST;
 /*
- * New mutations are refused until as many calls of user_table_release_writes.  Those that
- * are under way continue.  -TABLE_DROPPED.
+ * New mutations are refused until user_table_release_writes was called as often.  The mutations
+ * that are under way continue.  -TABLE_DROPPED.
  */
 int user_table_hold_writes(struct server *s, uint32_t table) TFS_MUST;
 /*
- * End a hold of writes; user_table_release_writes the hold of a snapshot or clone, which
- * began at since_us (monotonic).  If they return true, a split or merge was put off
- * during the hold, and the caller calls retire_soon.
+ * These end a hold of writes. user_table_release_writes ends the hold of a
+ * snapshot or clone, which began at since_us (monotonic).  If they return true,
+ * a split or merge was put off during the hold, and the caller calls
+ * retire_soon.
  */
 bool user_table_unblock_writes(struct server *s, uint32_t table) TFS_MUST;
 bool user_table_release_writes(struct server *s, uint32_t table, uint64_t since_us) TFS_MUST;

@@ -21,13 +21,13 @@
  * 2, it has mutation 1: mutation 1 can be missing only if it was acknowledged after
  * step 2 began, and then mutation 2 waited for the end of step 2.
  *
- * Step 1 waits for the flush of a tablet, also for one before a split.  Mutations
- * wait for none of it.  A mutation that waits for memory must not delay step 2,
- * because the flush that frees the memory may wait for step 3.
+ * Step 1 waits for the flush of a tablet, also for a flush before a split.
+ * Mutations do not wait for step 1.  A mutation that waits for memory must not
+ * delay step 2, because the flush that frees the memory may wait for step 3.
  *
  * From step 3 to the end of step 4 the copies have references to their files.
  * Otherwise a compaction between the two could replace a file, and the collector
- * could remove it.  Behind step 4 METADATA names the files.
+ * could remove it.  After step 4 METADATA names the files.
  *
  * Rejected: to stop compactions from step 1 to step 3.  A major compaction that
  * a user asked for takes minutes.  It need not be stopped, because its input is
@@ -255,7 +255,7 @@ int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a
 	int err = q->table < META_FIRST_USER_TABLE || q->to_table < META_FIRST_USER_TABLE ? -EINVAL
 											  : user_table_find(s, q->table, &u);
 
-	/* The rows are METADATA's, but they pin no less space than a put. */
+	/* The rows belong to METADATA, but they pin as much space as a put. */
 	if (!err)
 		err = space_admit(s, DISK_PUT, 0);
 	if (!err && space_is_full(s))

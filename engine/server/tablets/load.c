@@ -23,7 +23,7 @@
 
 #define METADATA_US UINT64_C(3000000)
 
-/* Repairs the row's SSTables of which one of two copies is damaged (sst_mend), before they are used. */
+/* Repairs the row's SSTables that have one damaged copy of two (sst_mend), before they are used. */
 static void mend_files(const struct server *s, const struct meta_tablet *row)
 {
 	for (unsigned i = 0; i < row->file_count; i++) {
@@ -122,7 +122,7 @@ static int load_row(struct load *l, const struct ts_assigned *t, struct meta_tab
 	return err;
 }
 
-/* If the tablet is in the set already, returns 0; -EBUSY: a part of it is, or it has another number; -ENOENT: it is not. */
+/* Returns 0 if the tablet is in the set already, -EBUSY if a part of it is, or if it has another number there, -ENOENT if it is not. */
 static int load_served(struct load *l, const struct ts_assigned *t)
 {
 	struct served_tablet *served;
@@ -243,7 +243,7 @@ static int load_scan(struct load *l, struct tablet_service *metadata)
 	return err;
 }
 
-/* If a tablet of METADATA is not served, the tablets are loaded whose rows are before it, and those whose rows are behind it. */
+/* If a tablet of METADATA is not served, this still loads the tablets whose rows are before or after it. */
 static int load_rows(struct load *l)
 {
 	static const struct tablet_service_ops ops = {.call = brief_call};

@@ -39,7 +39,7 @@
 #include <unistd.h>
 
 #define READ_AGAIN_US 50000 /* between two reads of the lower row */
-#define RESOLVE_US 500000   /* from the last of them to the task */
+#define RESOLVE_US 500000   /* the time from the last read to the task */
 
 /* Step 2. */
 static int merge_write_column(struct served_tablet *lower, struct served_tablet *upper)

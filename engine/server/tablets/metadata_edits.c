@@ -136,7 +136,7 @@ static int row_read_again(struct served_tablet *served)
 	return err;
 }
 
-/* *version: that of the row which is replaced; set to that of the new one. */
+/* *version: the version of the row that is replaced.  Set to the version of the new row. */
 static int root_write(struct server *s, const struct meta_tablet *next, uint64_t *version)
 {
 	struct buf b = {0};
@@ -228,7 +228,7 @@ static bool is_changed_by_another(int err)
 	return err == -ECANCELED || err == -VERSION_CHANGED || err == -EEXIST || err == -ENOENT;
 }
 
-/* Resolves a change, split or merge whose outcome is unknown, if there is one.  Before the next change of the row. */
+/* Resolves a change, split or merge whose outcome is unknown, if there is one.  Called before the next change of the row. */
 static int row_resolve(struct served_tablet *served)
 {
 	int err = 0;

@@ -20,7 +20,8 @@
  * No process writes to that log any more.
  *
  * On shared storage a zombie may still write to it.  So the log has a seal
- * (seal.c), which was made after such a sync, and only what it lists is replayed.
+ * (seal.c), which was made after such a sync, and only the records that it
+ * lists are replayed.
  *
  * Each segment of a sealed log is read by one server.  It sorts the segment, and the
  * owners of tablets get the parts with their rows from it, at each level (TS_SORT, sorter.c).
@@ -41,7 +42,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define KEPT_BYTES (8u << 20) /* of METADATA's records; if there are more, the log is read again for METADATA's tablets */
+#define KEPT_BYTES                                                                                                                 \
+	(8u << 20) /* the most bytes of METADATA's records that are kept; if there are more, the log is read again for METADATA's tablets */
 #define WORKERS_MOST 16
 
 struct dead_log {
@@ -128,8 +130,8 @@ struct replay {
 	uint64_t records; /* replayed, of tablets of this level */
 	uint64_t bad_lsn; /* the LSN of the record with a damaged batch, or 0 */
 	struct log_end end;
-	struct log_stretch *keep; /* KIND_ROOT: METADATA's records that have been read; NULL: too many */
-	struct crew *crew;        /* of user tablets, and of a sealed log */
+	struct log_stretch *keep; /* used for KIND_ROOT: METADATA's records that have been read; NULL if there were too many */
+	struct crew *crew;        /* used for user tablets, and for a sealed log */
 	const struct ts_request *load;
 };
 

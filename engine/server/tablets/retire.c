@@ -72,7 +72,7 @@ static void retire_end(struct server *s)
 /* The steps of a split (of v[0], at a row) or of a merge (of v[0] and v[1]). */
 typedef int retire_fn(struct server *s, struct served_tablet *const *v, struct tfs_bytes at);
 
-/* Runs fn while the tablets are not compacted and the table's writes are not blocked.  Returns 0, WRITES_BLOCKED, -errno. */
+/* Runs fn while the tablets are not compacted and the table's writes are not blocked.  Returns 0, WRITES_BLOCKED or -errno. */
 static int retire_run(struct server *s, struct served_tablet *const *v, unsigned count, retire_fn *fn, struct tfs_bytes at)
 {
 	const bool leaves = fn == unload_tablet;
@@ -190,7 +190,7 @@ static int unload_one(struct server *s, const struct ts_assigned *t)
 	} else {
 		err = unload_row(s, kind, t);
 	}
-	load_begin(s, kind); /* so does one that has read the row before */
+	load_begin(s, kind); /* a LOAD that has read the row before ends first, too */
 	set_unloading(s, NULL);
 	load_end(s, kind);
 	return err;

@@ -24,7 +24,7 @@ int seal_make(struct server *s, const struct ts_request *q, struct ts_answer *a)
 	int err = !logs || !marker ? -ENOMEM : q->incarnation == s->o.incarnation ? -EINVAL : file_look_up(marker, &id);
 
 	if (err == -ENOENT)
-		err = -UNREACHABLE; /* the storage is not mounted: this is not the answer that there is no log */
+		err = -UNREACHABLE; /* the storage is not mounted, which does not mean that there is no log */
 	if (!err) {
 		err = log_seal_make(logs, q->incarnation, &seal, &why);
 		if (err && err != -ENOENT)

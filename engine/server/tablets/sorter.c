@@ -10,7 +10,7 @@
  * its server has died and another server is asked, it is read and sorted again.  The result
  * is the same, because a seal never changes.  So neither a term nor the end of a recovery
  * needs to be reported to the servers.  Up to server_options.sorted_bytes are in memory.
- * The others are in local files without names.
+ * Further segments are in local files without names.
  */
 #include "engine/server/tablets/tablets.h"
 #include "engine/base/clock.h"
@@ -64,7 +64,7 @@ static void sorted_put(struct server *s, struct sorted *x)
 	mutex_unlock(&s->sorter->lock);
 }
 
-/* Returns a sorted segment, which sorted_put ends the use of.  -ENOENT: the log has no such segment. */
+/* Returns a sorted segment. sorted_put ends its use.  -ENOENT: the log has no such segment. */
 static int sorted_get(struct server *s, uint64_t incarnation, uint32_t part, struct sorted **out, char **why)
 {
 	struct sorted *mine = calloc(1, sizeof(*mine)), *x, **p;
@@ -112,7 +112,7 @@ static int sorted_get(struct server *s, uint64_t incarnation, uint32_t part, str
 	return err;
 }
 
-/* Frees the segments that were not used for so long.  Returns true if there are others. */
+/* Frees the segments that were idle for idle_us.  Returns true if others are left. */
 static bool sorted_free_idle(struct server *s, uint64_t idle_us)
 {
 	struct sorted *idle = NULL, *x;

@@ -139,7 +139,7 @@ static int split_commit(struct server *s, struct served_tablet *served, struct t
 		served_put(p.lower);
 		served_put(p.upper);
 	} else {
-		/* A pass of the master would read the row of a tablet that nobody serves, and an idle tablet has no edit. */
+		/* A pass of the master would read this row, whose tablet no server serves, and an idle tablet has no edit. */
 		if (served->unknown_split.n) {
 			served->unknown_lower = true;
 			retire_resolve_after(s, RESOLVE_SPLIT_US);

@@ -21,7 +21,7 @@ void served_replace(
 int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /* TS_LIST: list.c */
 int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
-/* TS_COPY_TABLE, copy.c: writes the rows of q->to_table, which are those of q->table as of one instant: a->ts. */
+/* TS_COPY_TABLE, copy.c: writes the rows of q->to_table, which are copies of the rows of q->table as of one instant, a->ts. */
 int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 
 /* ---- metadata_edits.c ---- */
@@ -34,12 +34,12 @@ int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a
 int row_exists(struct tablet_service *metadata, uint32_t table, struct tfs_bytes end) TFS_MUST;
 /* Mutates the row, with a check that its owner is unchanged.  claim: the mutation also makes this server the owner if it is not. */
 int row_mutate(struct served_tablet *served, bool claim, const struct op *ops, unsigned count) TFS_MUST;
-/* Makes 0 the server of the row.  The caller has stopped its edits. */
+/* Sets the server in the row to 0.  The caller has stopped the tablet's edits. */
 int row_release(struct served_tablet *served) TFS_MUST;
-/* Reads the row of a tablet.  *version: of the root tablet's row, else unchanged. */
+/* Reads the row of a tablet.  Sets *version for the root tablet's row only. */
 int row_read(struct server *s, enum kind kind, uint32_t table, bool last, struct tfs_bytes end, struct meta_tablet *out,
 	uint64_t *version) TFS_MUST;
-/* Makes 0 the server of a row that was read, of a tablet that is not in the set.  version: of the root tablet's row. */
+/* Sets the server to 0 in a row that was read, for a tablet that is not in the set. version: the version of the root tablet's row. */
 int row_release_read(struct server *s, enum kind kind, const struct meta_tablet *row, uint64_t version) TFS_MUST;
 /* Calls row_resolve.  If the tablet was merged and its row still has a merge column, does step 4 of that merge (merge.c). */
 int row_fold(struct served_tablet *served) TFS_MUST;
@@ -61,9 +61,10 @@ extern const struct server_part sorter_part;
 struct sorter {
 	struct mutex lock;       /* guards the next members */
 	struct cond ready;       /* a segment has been sorted, or cannot be sorted */
-	struct sorted *segments; /* those that are sorted */
-	size_t bytes;            /* memory of them */
-	struct ts_request next;  /* incarnation, part, parts: what the task sorts next; parts 0: nothing */
+	struct sorted *segments; /* the sorted segments */
+	size_t bytes;            /* the memory of the sorted segments */
+	struct ts_request
+		next; /* incarnation, part and parts name the segment that the task sorts next; parts is 0 if there is none */
 	struct task task;
 	struct server *s;
 	_Atomic uint64_t segments_read; /* by this server */
@@ -82,7 +83,7 @@ struct needed_logs {
 /* The logs that the LOADs of the start need; replays_end_start frees them. */
 struct needed_logs *replays_of_start(struct server *s);
 void replays_end_start(struct server *s);
-/* How many records could not be replayed. */
+/* Returns how many records could not be replayed. */
 uint64_t replays_lost(const struct server *s);
 /* Adds the logs that the row's redo set names.  Call it before the tablet is made, because the tablet's background work may change the row. */
 int replay_need(struct needed_logs *n, const struct meta_tablet *m) TFS_MUST;

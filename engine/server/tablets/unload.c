@@ -7,17 +7,16 @@
  *	  unknown: the row of a split must not appear after the tablet has moved.
  *	2 Remove the tablet from the set.  While the answer of step 3 is late, another server may
  *	  serve the tablet already, so it is not read here any more.
- *	3 Make 0 the server of the row, with the clock's mark: then it has no owner.
+ *	3 Set the server in the row to 0, and write the clock's mark.  Then the tablet has no owner.
  * Before step 1 merging and major compactions of the tablet end, incomplete (retire.c).
  * If step 3 fails, the tablet has left the set nevertheless, because the outcome may be unknown.  The master
  * repeats UNLOAD or sends LOAD, and both find out.  A LOAD that arrives after step
- * 3 is refused, because the row does not name this server any more.  One that has
- * read the row before is refused by the set (set_unloading).
+ * 3 is refused, because the row does not name this server any more.  A LOAD that has read the row before is refused by the set (set_unloading).
  *
  * The request names the tablet's begin, too.  If a split or merge has changed the
  * tablet since the master's LIST, UNLOAD is refused: the next LOAD would have an old
- * begin, and rows would be served twice or not at all.  If the tablet is not served any more,
- * the begin is compared with its row's.
+ * begin, and rows would be served twice or not at all.  If the tablet is not served
+ * any more, the begin is compared with the begin in its row.
  */
 #include "engine/server/tablets/tablets.h"
 

@@ -10,7 +10,7 @@
  *	DIR/running      its flock is the supervisor's; it has its number
  *	DIR/members      a line "NAME ADDRESS" for each process; addresses stay the same over restarts
  *	DIR/processes    a line "NAME PID" for each that runs
- *	DIR/keys         the key of mounts;  DIR/local.cluster.keys  that of the processes
+ *	DIR/keys the key of mounts; DIR/local.cluster.keys the key of the processes
  *	DIR/NAME.log     standard output and error of each;  DIR/zookeeperN/  of ZooKeeper
  *
  * The other subcommands read these files, and signal the supervisor or a process.
@@ -51,7 +51,7 @@ struct member {
 	char name[32], address[64];
 	enum kind kind;
 	pid_t pid;         /* 0: it does not run */
-	uint64_t again_us; /* when it is started again */
+	uint64_t again_us; /* the time at which it is started again */
 };
 static struct {
 	const char *dir;
@@ -210,7 +210,7 @@ static int add_members(enum kind kind, unsigned count)
 	return 0;
 }
 
-/* The addresses of all of a kind, with commas. */
+/* The addresses of all members of a kind, with commas. */
 static const char *addresses(enum kind kind)
 {
 	const char *all = "";
@@ -286,7 +286,7 @@ static void run_member(const struct member *m)
 	int null = open("/dev/null", O_RDWR), fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 	sigset_t none;
 
-	setpgid(0, 0); /* ^C is the supervisor's */
+	setpgid(0, 0); /* ^C must reach the supervisor only */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -368,7 +368,7 @@ static void start_ended(void)
 		(void)!write_lines("processes", process_line);
 }
 
-/* Ends one, at first by SIGTERM. */
+/* Ends a process, at first by SIGTERM. */
 static void end_one(struct member *m)
 {
 	const uint64_t until = monotonic_us() + END_US;
@@ -440,7 +440,7 @@ static int see_server(void *arg, const struct tfs_server *s)
 	return 0;
 }
 
-/* Asks a server for all servers.  why: NULL, or for the reason. */
+/* Asks a server for all servers. why is set to the reason of an error; it may be NULL. */
 static int see(const char *source, const char *keys, struct seen *x, char **why)
 {
 	struct tfs_store *s;

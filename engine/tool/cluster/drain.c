@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tabletctl drain: a server of a cluster goes on without tablets. */
+/* tabletctl drain: moves all tablets away from a server of a cluster, which continues to run. */
 #include "engine/base/outcome.h"
 #include "engine/base/source.h"
 #include "engine/client/client.h"

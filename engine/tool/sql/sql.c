@@ -17,7 +17,7 @@
 #define EXTENSION "tabletfs.so"
 enum { TABLES_AT_ONCE = 256 };
 
-/* SQLite's names ignore case, and it has some of its own. */
+/* SQLite's names ignore case, and SQLite has some tables of its own. */
 static bool takes(const char *name, char (*taken)[TFS_NAME_MAX + 1], unsigned count)
 {
 	bool free = strncasecmp(name, "sqlite_", 7) != 0;
