@@ -59,7 +59,7 @@ check-sim: t/sim/sim
 	@$(tap_env); SIM_SEEDS=$(or $(SIM_SEEDS),20000) TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/351-simulated-cluster.t
 
 # One after another: each runs seven processes or more.
-check-cluster: all t/lib/lin_files t/sim/sim
+check-cluster: all t/lib/lin_files t/lib/spoil t/sim/sim
 	@$(tap_env); SIM_SEEDS=200 ROUNDS=3 TEST_TIMEOUT=14400; export SIM_SEEDS ROUNDS TEST_TIMEOUT; \
 	$(PROVE) --timer --exec '$(abs_srcdir)/t/lib/run' $(tap_cluster) $(srcdir)/t/351-simulated-cluster.t
 
