@@ -75,8 +75,22 @@ numbers = {l.split('server="')[1].split('"')[0] for l in metrics.splitlines() if
 same(len(numbers), 2, "the mount's metrics have both servers")
 names = [l.split()[2] for l in metrics.splitlines() if l.startswith("# TYPE")]
 same(len(names), len(set(names)), "  and each metric once")
+# The writers are connected before, so that the workers are stuck long before the server ends by itself, after 20 s.
+def connections():
+    port = int(s.listen.split(":")[1])
+    fields = (l.split() for l in open("/proc/net/tcp").read().splitlines()[1:])
+    return sum(f[3] == "01" and int(f[1].split(":")[1], 16) == port for f in fields)
+before = connections()
+writers = [subprocess.Popen([tabletctl, "import", "tls://%s/t" % s.listen, "-"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    env=dict(os.environ, TABLETFS_KEYS=C + "/keys")) for i in range(40)]
+for i in range(600):
+    if connections() >= before + 40:
+        break
+    time.sleep(0.1)
 open(hang, "w").close()
-writers = [subprocess.Popen([tabletctl, "put", cluster + "/t", "r%d" % (i + 1), "f:c", "y"], env=dict(os.environ, TABLETFS_KEYS=C + "/keys")) for i in range(40)]
+for i, w in enumerate(writers):
+    w.stdin.write(b"r%d\tf:c\t\ty\n" % (i + 1))
+    w.stdin.close()
 silent, since = False, time.monotonic()
 try:
     s.socket.settimeout(5)
