@@ -49,7 +49,7 @@ struct member {
 	uint64_t lapsed_us; /* since when the lease is over; 0: it is not */
 };
 
-/* The lock service has reported a change of schemas, for example one that a master made by itself. */
+/* The lock service has reported a change of schemas, for example a change that a master made by itself. */
 static void note_schemas(struct task *t)
 {
 	struct member *m = (struct member *)((char *)t - offsetof(struct member, note));

@@ -140,7 +140,7 @@ int store_format_decode(struct tfs_bytes file, unsigned *version, bool *whole)
 
 	if (!line.n)
 		line = copies_get(file, 1, format_line_length);
-	if (!line.n && first_line(file).n == file.n) /* of format 1: one copy without a checksum */
+	if (!line.n && first_line(file).n == file.n) /* format 1 has one copy without a checksum */
 		line = file;
 	if (!format_line_decode(line, version))
 		return -EBADMSG;

@@ -34,7 +34,7 @@ int host_rewrite_format(const char *dir) TFS_MUST;
  * "incarnation" (LOCK_ABSENT: there is none).  -EBADMSG: a log of a later incarnation shows that the file is missing or old.
  */
 int host_last_incarnation(const char *dir, struct lock_service *locks, uint64_t *last, uint64_t *version, char **why) TFS_MUST;
-/* Takes the next one.  -VERSION_CHANGED: another server has taken it. */
+/* Takes the next incarnation.  -VERSION_CHANGED: another server has taken it. */
 int host_take_incarnation(
 	const char *dir, struct lock_service *locks, uint64_t last, uint64_t version, uint64_t *incarnation, char **why) TFS_MUST;
 /* The server's options, as the user's options state them. */

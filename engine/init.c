@@ -209,7 +209,7 @@ static int flush_store(const char *dir, char **why)
 	int err;
 
 	tfs_options_init(&o);
-	o.serve = true; /* not through another process */
+	o.serve = true; /* opens the store itself, and not through another process */
 	o.log_level = -1;
 	err = tfs_open(dir, &o, &store, why);
 	if (!err) {

@@ -48,7 +48,7 @@ struct joined {
 	struct lock_service *locks;
 	struct router *router;
 	struct tfs_options options;
-	struct tfs_user self; /* of this process */
+	struct tfs_user self; /* the user of this process */
 	gid_t groups[GROUPS_MOST];
 	struct tfs_store *_Atomic store; /* NULL: not open yet */
 };
@@ -72,9 +72,9 @@ static int joined_free(struct joined *j)
 /* ---- servers ---- */
 
 /*
- * Asks a server for the places of all servers, and replaces the list.  An answer
- * that was asked for before the last one came may be older, and lack a server that
- * has begun meanwhile: it would count as ended.
+ * Asks a server for the places of all servers, and replaces the list.  An answer to a question
+ * that was sent before the last answer came may be older.  It could lack a server that has
+ * begun meanwhile, which would then count as ended.
  */
 static int ask_places(struct joined *j)
 {

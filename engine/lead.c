@@ -214,7 +214,7 @@ static void look_at_clocks(struct lead *l)
 	lock_follow_look(&l->follow, l->site.locks, l->site.session_us / 4, l->clock);
 }
 
-/* One step of leading.  Returns the time until the next one. */
+/* One step of leading.  Returns the time until the next step. */
 static uint64_t step(struct lead *l)
 {
 	char *why = NULL;
@@ -226,7 +226,7 @@ static uint64_t step(struct lead *l)
 		look_at_clocks(l);
 		err = make_master(l);
 		if (err == -EBUSY)
-			return TICK_US; /* or the watch of "master" */
+			return TICK_US; /* the watch of "master" may end the wait earlier */
 	} else if (!l->leads) {
 		err = master_start(l->master, &why);
 		if (!err)

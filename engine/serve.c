@@ -527,7 +527,8 @@ static bool may_read_tablets(void *arg, const struct peer_rights *peer, uint32_t
 
 	if (!peer->key || !peer->key->table_count)
 		return r.locks->ops->list(r.locks, "tables", may_read_table, &r) == 1;
-	for (unsigned i = 0; i < peer->key->table_count && !found; i++) /* in place of all tables, while a writer waits */
+	for (unsigned i = 0; i < peer->key->table_count && !found;
+		i++) /* reads only the key's tables, and not all tables, because a writer waits */
 		found = may_read_table(&r, peer->key->tables[i]);
 	return found == 1;
 }

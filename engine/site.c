@@ -34,7 +34,7 @@ struct site_master {
 	struct task end;                /* the end of a drain's time */
 	struct mutex lock;              /* RANK_SERVER; guards the next members */
 	char contents[MASTER_FILE_MAX]; /* the contents of the file "master" */
-	struct channel *channel;        /* to the address there */
+	struct channel *channel;        /* the channel to the address in `contents` */
 	struct channel **old;           /* the channels to former masters, because calls may be running */
 	unsigned old_count;
 };

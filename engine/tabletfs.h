@@ -221,7 +221,7 @@ struct tfs_server {
 	const char *name, *state; /* name: as in tfs_tablet.server */
 	uint64_t incarnation;
 	unsigned tablets; /* including METADATA's */
-	uint64_t bytes;   /* of their SSTables and memtables */
+	uint64_t bytes;   /* the bytes of their SSTables and memtables */
 };
 /* Calls fn for each server.  fn returns 0, or a value that ends the calls and is returned. */
 TFS_API int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg) TFS_CHECKED;
@@ -362,14 +362,15 @@ struct tfs_schema {
 	bool is_set;         /* set by an explicit act (tabletfs(7)); .schema is listed */
 	bool mkdir_families; /* mkdir of ROW/F also creates the family F; true for a new table */
 	bool is_hidden;      /* .schema was unlinked; the schema remains */
-	int64_t mtime_us;    /* of .schema */
+	int64_t mtime_us;    /* the time of .schema */
 	const char *text;    /* contents of .schema, either the bytes last written, or rendered */
 	size_t text_size;
 	uint64_t tablet_size; /* bytes */
 	int salt;             /* as in .schema: 0, or the number of ranges over which rows are spread */
 	int salt_in_use; /* equals salt, unless that was set while the table had rows: it takes effect when the table is empty */
 	bool protect;    /* the table is neither dropped nor truncated, and no family of it is dropped */
-	const struct tfs_bytes *splits; /* at which new tablets of the table are split; as in tfs_tablet.begin, ascending */
+	const struct tfs_bytes
+		*splits; /* the rows at which new tablets of the table are split; keys as in tfs_tablet.begin, ascending */
 	unsigned split_count;
 	const struct tfs_family *families; /* in id order */
 	unsigned family_count;
@@ -405,7 +406,7 @@ struct tfs_user {
 	unsigned group_count;
 	bool groups_unknown; /* the user may be in more groups: an answer that depends on them is the strictest possible */
 };
-#define TFS_MAY_READ 4u /* as in a mode */
+#define TFS_MAY_READ 4u /* the bits are as in a mode */
 #define TFS_MAY_WRITE 2u
 /*
  * Returns true if the user may search the table and may do all of `may` with the cells of its family f.  Owner, group, mode and
@@ -586,7 +587,7 @@ struct tfs_result {
 	bool replaced;     /* set if a write with replace found its version, replace_ts, the newest and replaced it */
 	bool failed;       /* after an error: this operation is the cause, for example the check that failed */
 };
-#define TFS_APPLY_SYNC 1u /* on disk before it returns */
+#define TFS_APPLY_SYNC 1u /* the mutation is on disk before the call returns */
 #define TFS_APPLY_KEEP 2u /* deletes keep the versions that only a clock in doubt hides */
 /*
  * Applies all operations atomically, in order: an operation sees the effect of earlier operations on the same column.  results:

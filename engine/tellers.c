@@ -25,7 +25,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define BEAT_US 250000u /* of servers */
+#define BEAT_US 250000u /* the period of the servers' beats */
 
 struct teller {
 	struct tellers *all;

@@ -42,7 +42,7 @@ void tellers_made(struct teller *t, struct channel *c);
 void tellers_changed(void *teller, const struct tfs_bytes *notice, uint64_t number);
 /* From now on changes are reported to the store. */
 int tellers_watch(struct tellers *s, struct tfs_store *store) TFS_MUST;
-/* The store has dropped what the notices up to this number name. */
+/* The store has dropped everything that the notices up to this number name. */
 void tellers_heard(struct tellers *s, uint64_t notice);
 
 #endif

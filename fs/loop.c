@@ -69,7 +69,7 @@
 #define KERNEL_USER (UINT64_C(1) << 32)     /* the user of requests that the kernel sends by itself, such as RELEASE */
 #define QUEUED_BYTES_MAX ((size_t)64 << 20) /* limit of the queued requests of a user */
 #define WAITING_ALL 48u                     /* requests that may wait for another process; the other threads serve the rest */
-#define WAITING_USER 12u                    /* the part of them that one user may have */
+#define WAITING_USER 12u                    /* requests of one user that may wait for another process */
 #define PATIENCE_US 500
 #define IDLE_CHECKS 20
 #define NO_LEADER -1
@@ -98,7 +98,7 @@ struct worker {
 	_Atomic uint64_t user;   /* the user of that request */
 	_Atomic uint64_t unique; /* its number in the kernel */
 	_Atomic bool interrupted;
-	_Atomic bool waits; /* for another process */
+	_Atomic bool waits; /* the thread waits for another process */
 	/* under loop.lock */
 	bool out;
 	struct user *charged; /* NULL: out of memory */

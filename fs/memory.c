@@ -26,7 +26,7 @@ static bool group_limit(const char *group, uint64_t *bytes)
 
 	snprintf(path, sizeof(path), GROUPS "%s/memory.max", group);
 	f = fopen(path, "re");
-	found = f && fscanf(f, "%llu", &n) == 1; /* or "max" */
+	found = f && fscanf(f, "%llu", &n) == 1; /* the text is a number or "max" */
 	if (found)
 		*bytes = n;
 	if (f)

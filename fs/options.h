@@ -14,11 +14,11 @@ struct command {
 	char *source, *mountpoint; /* from the command line, or else from the settings; source is absolute */
 	struct store_source at;    /* the source */
 	char *config;              /* the absolute path of the file of settings; NULL: there is none */
-	char *http;                /* of -o http=ADDRESS; NULL: not given */
-	char *timeout, *coherence; /* of -o timeout=TIME and -o coherence=TIME; NULL: not given */
-	char *keys;                /* of -o keys=FILE, absolute; NULL: not given */
-	char *listen;              /* of -o listen=ADDR:PORT of a server; NULL: not given */
-	char *ssh;                 /* of -o ssh=COMMAND; NULL: not given */
+	char *http;                /* the value of -o http=ADDRESS; NULL: not given */
+	char *timeout, *coherence; /* the values of -o timeout=TIME and -o coherence=TIME; NULL: not given */
+	char *keys;                /* the value of -o keys=FILE, absolute; NULL: not given */
+	char *listen;              /* the value of a server's -o listen=ADDR:PORT; NULL: not given */
+	char *ssh;                 /* the value of -o ssh=COMMAND; NULL: not given */
 	char *check;               /* the file of --check-config */
 	int foreground, debug, single, help, version, print;
 	int read_only, sync, quiet, latest, while_used;

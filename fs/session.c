@@ -36,7 +36,7 @@
 #include <unistd.h>
 
 #define INIT_FLAGS (FUSE_PARALLEL_DIROPS | FUSE_HANDLE_KILLPRIV)
-#define INIT_FLAGS_AT 12 /* in struct fuse_init_out */
+#define INIT_FLAGS_AT 12 /* the offset of the flags in struct fuse_init_out */
 
 static atomic_bool init_answered;
 
@@ -79,7 +79,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn_want(conn, FUSE_CAP_AUTO_INVAL_DATA, fs.read_only && !fs.shared);
 	conn_want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA, !fs.read_only || fs.shared);
 	conn_want(conn, FUSE_CAP_WRITEBACK_CACHE, false);
-	/* A request for each file, from ls -l too: a quarter of a second for 10,000 files, where it took half as long. */
+	/* With this capability the kernel sends one more request for each file, also for ls -l.  In a directory of 10,000 files, ls -l then takes a quarter of a second instead of an eighth. */
 	conn_want(conn, FUSE_CAP_POSIX_ACL, fs.many_users);
 	conn_want(
 		conn, FUSE_CAP_EXPORT_SUPPORT, false); /* the kernel would look up nodes by ids of nodes that were freed (node.h) */

@@ -201,7 +201,7 @@ static int batch_write(struct pass *p, struct batch *b)
 	int err = b->count ? ts_call(p->m->tablets, &q, &a) : 0;
 
 	if (err == -ECANCELED)
-		err = 0; /* the error of the only row, which b->errs has, too */
+		err = 0; /* the error belongs to the only row, so b->errs has it */
 	ts_answer_fini(&a);
 	for (unsigned n = 0; n < b->count && !err; n++) {
 		struct ts_assigned *t = &b->places[n]->at;

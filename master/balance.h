@@ -30,7 +30,7 @@ struct balance_tablet {
 	uint64_t server;               /* if it is 0, or is not in servers, the tablet is not assigned */
 	uint64_t since_us;             /* when it was loaded on that server, or made by a split */
 	uint64_t bytes, reads, writes; /* reads, writes: a second, averaged over some minutes */
-	bool moving;                   /* to `server` */
+	bool moving;                   /* it is being moved to `server` */
 	bool small; /* it and the array's previous tablet are neighbours that would be merged if one server had both */
 };
 struct balance_state {
@@ -51,7 +51,7 @@ struct balance_state {
  */
 enum balance_reason { BALANCE_DRAIN, BALANCE_SPREAD, BALANCE_JOIN, BALANCE_LOAD };
 struct balance_move {
-	unsigned tablet; /* its index */
+	unsigned tablet; /* the index of the tablet */
 	uint64_t to;
 	enum balance_reason reason;
 };

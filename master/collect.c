@@ -23,11 +23,11 @@
  *	6 Ask all servers again, also for the logs that they need.
  *	7 Unlink the candidates that 4, 5 and 6 did not find, and remove the
  *	  directories of tables that have no row.
- * If METADATA cannot be read to its end, the round ends without a removal.  It also
- * ends if a server does not answer step 2, 4 or 6, if this server has a file
- * servers/N in the lock service or has answered before.  If the server has died
- * since, its last edit may add a file to a row that was scanned.  A crash at any
- * point leaves files that the next full round finds.
+ * If METADATA cannot be read to its end, the round ends without a removal.  It
+ * also ends if step 2, 4 or 6 gets no answer from a server that has a file
+ * servers/N in the lock service, or that has answered before.  If the server
+ * has died since then, its last edit may add a file to a row that was scanned.
+ * A crash at any point leaves files that the next full round finds.
  *
  * A scan is not one instant.  It can miss a name that moves from a row that it
  * has not reached to one that it has passed: a split writes the lower row first.
@@ -76,8 +76,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define FIRST_US UINT64_C(1000000)    /* from the start to the first full round */
-#define EVERY_US UINT64_C(3600000000) /* between full rounds */
+#define FIRST_US UINT64_C(1000000)    /* the time from the start to the first full round */
+#define EVERY_US UINT64_C(3600000000) /* the time between two full rounds */
 #define AGAIN_US UINT64_C(60000000)   /* the pause after a round that failed or left candidates; in a cluster, after each round */
 #define SOON_US UINT64_C(5000)        /* the time from a report to its round, because a compaction reports several files */
 #define FINISH_US UINT64_C(5000000)   /* the longest that a clean end waits for its round */
@@ -312,7 +312,7 @@ static int ask_for_reports(void *arg, uint64_t incarnation, struct tablet_servic
 	bool more = true;
 	int err = numbers_add(&r->asked, incarnation);
 
-	candidate_refer(r, 0, incarnation, 0); /* its log */
+	candidate_refer(r, 0, incarnation, 0); /* the log of this server */
 	candidate_refer(r, 0, incarnation, RESERVE);
 	while (!err && more) {
 		struct ts_answer a = {0};
@@ -472,7 +472,7 @@ static int unlink_segment(void *arg, const char *name, bool is_dir)
 	return err;
 }
 
-/* Removes the log under both of its names, then what the lock service has of its server. */
+/* Removes the log under both of its names, then the server's files in the lock service. */
 static int remove_log(struct round *r, uint64_t incarnation)
 {
 	static const char *const notes[] = {"seals", "draining", "removed"};
@@ -760,7 +760,7 @@ void master_finish(struct master *m)
 	struct collector *c = &m->collector;
 	uint64_t until_us = monotonic_us() + FINISH_US;
 
-	master_end_tasks(m); /* they may ask for a round */
+	master_end_tasks(m); /* the tasks may ask for a round */
 	collect_stop(c);
 	c->stop = false;
 	if (collect_round(m, !c->full_due_us, until_us) == 0 && has_candidates(c))

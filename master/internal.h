@@ -109,7 +109,7 @@ int master_incarnation(struct master *m, uint64_t *latest) TFS_MUST;
 int master_ids_take(struct master *m, uint32_t *id) TFS_MUST;
 /* Creates the tablets of a whole table, under a new id, split at the `splits` of p (NULL: one tablet). */
 int master_tablets_create(struct master *m, const struct tfs_schema *p, uint32_t *id) TFS_MUST;
-/* *one is set if METADATA has one tablet of this id. */
+/* **one is set if METADATA has exactly one tablet of this id. */
 int master_has_one_tablet(struct master *m, uint32_t table, bool *one) TFS_MUST;
 #define ROWS_NAME_MAX 48 /* the room for the name of a file of struct meta_rows */
 #define DROP_NOTE_MAX 32

@@ -59,7 +59,7 @@ static int unload(struct master *m, struct live_server *s, const struct ts_assig
 		a.row_errs = NULL;
 		ts_answer_fini(&a);
 	}
-	return err == -ETIMEDOUT ? -EAGAIN : err ? err : one; /* it may take place later */
+	return err == -ETIMEDOUT ? -EAGAIN : err ? err : one; /* UNLOAD may still take place later */
 }
 
 static bool is_root_tablet(const struct ts_assigned *t)

@@ -14,7 +14,7 @@ struct place {
 	struct buf begin, end;
 	uint64_t bytes;
 	uint64_t to; /* the server that gets LOAD, or 0 */
-	bool served; /* that server serves it: by LIST, then by LOAD */
+	bool served; /* the server `to` serves it, as its answer to LIST or LOAD shows */
 	bool assign; /* step 3 */
 };
 

@@ -56,7 +56,7 @@ void pass_list(struct pass *p)
 
 		ts_answer_fini(&s->list);
 		if (ts_call(s->service, &q, &s->list))
-			ts_answer_fini(&s->list); /* LOAD is sent for all of its tablets */
+			ts_answer_fini(&s->list); /* without its list, LOAD is sent for all tablets of this server */
 		p->failed += s->list.exists;
 	}
 }

@@ -37,7 +37,7 @@
 struct reach_server {
 	uint64_t incarnation;
 	struct tablet_service *service; /* NULL: there is none at present */
-	bool reached;                   /* by the master */
+	bool reached;                   /* the master has reached the server */
 	unsigned missed;                /* rounds in a row */
 	struct ts_sent *sent;
 	enum { NO_ANSWER, NO, YES } said;
@@ -118,7 +118,7 @@ static void remove_server(struct master *m, uint64_t incarnation)
 	if (!err)
 		msg_warning("server %llu is removed: this master and half of the other servers have not reached it for 30 s",
 			(unsigned long long)incarnation);
-	else if (err != -ENOENT) /* it has ended */
+	else if (err != -ENOENT) /* -ENOENT: the server has ended */
 		msg_warning("%s: cannot be removed: %s", file, error_text(err));
 }
 

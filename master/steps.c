@@ -83,7 +83,7 @@ void master_unblock_writes(struct master *m, uint32_t table)
 		return;
 	msg_warning("table %u: its writes remain blocked until the next pass: %s", table, error_text(err));
 	if (array_grow(&m->blocked, m->blocked_count, sizeof(*m->blocked)))
-		return; /* until the next term */
+		return; /* the block lasts until the next term */
 	m->blocked[m->blocked_count++] = table;
 	m->passes.unassigned = true;
 }

@@ -30,7 +30,7 @@ int counter_parse(struct tfs_bytes text, int64_t *value)
 
 bool counter_prefix(struct tfs_bytes text)
 {
-	int state = 0; /* before the number, after its sign, in it, after it */
+	int state = 0; /* 0 before the number, 1 after its sign, 2 in its digits, 3 after it */
 
 	if (text.n > COUNTER_INPUT_MAX)
 		return false;

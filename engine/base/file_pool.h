@@ -17,7 +17,7 @@ struct file {
 	/* pooled files only */
 	_Atomic unsigned users;    /* threads that read; fd stays open while they use it */
 	_Atomic bool used;         /* since the last pass of the hand */
-	TAILQ_ENTRY(file) in_ring; /* of open files; the pool's lock */
+	TAILQ_ENTRY(file) in_ring; /* for open files; under the pool's lock */
 	char path[];
 };
 

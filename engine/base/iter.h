@@ -27,7 +27,7 @@ struct iter_ops {
 struct iter {
 	const struct iter_ops *ops;
 	struct tfs_bytes key;
-	uint64_t size;        /* of the value */
+	uint64_t size;        /* the size of the value */
 	const uint8_t *value; /* the value if it is at hand, else NULL; for iter_load */
 	bool valid;
 	int err;

@@ -24,9 +24,9 @@ enum msg_level { MSG_ERROR, MSG_WARNING, MSG_NOTICE, MSG_INFO, MSG_DEBUG };
 
 void msg_set_level(enum msg_level least);                    /* messages below it are dropped; default MSG_NOTICE */
 bool msg_level_parse(const char *name, enum msg_level *out); /* error warning notice info debug */
-void msg_to_syslog(const char *ident);                       /* from now on syslog instead of standard error */
-void msg_with_levels(void); /* from now on lines on standard error begin with <LEVEL>, as sd-daemon(3) */
-void msg_to_nowhere(void);  /* from now on the ring only */
+void msg_to_syslog(const char *ident);                       /* from now on messages are sent to syslog instead of standard error */
+void msg_with_levels(void); /* from now on lines on standard error begin with <LEVEL>, as in sd-daemon(3) */
+void msg_to_nowhere(void);  /* from now on only the ring gets messages */
 void msg_log(enum msg_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define msg_error(...) msg_log(MSG_ERROR, __VA_ARGS__)

@@ -70,8 +70,8 @@ struct mutex {
 };
 
 /*
- * Threads hold a mutex for an instant, often as many threads as there are
- * processors, so the next one spins before it sleeps.
+ * Threads hold a mutex for an instant, often as many threads as there are processors, so a
+ * waiting thread spins before it sleeps.
  */
 #define MUTEX_INITIALIZER(rank)                                                                                                    \
 	{                                                                                                                          \

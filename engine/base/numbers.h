@@ -12,7 +12,7 @@
 struct number {
 	const char *name, *help;
 	uint64_t value;
-	bool gauge; /* else a counter, which never falls */
+	bool gauge; /* if not set, the number is a counter, which never falls */
 };
 int numbers_metrics(const struct number *v, unsigned n, struct buf *out) TFS_MUST; /* appends */
 

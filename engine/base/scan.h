@@ -19,7 +19,7 @@ enum scan_stage {
 	SCAN_VERSION = 16, /* versions of a column, by their timestamps and their number */
 	SCAN_VALUE = 32,   /* filters of the versions that are left */
 	SCAN_COLUMN = 64,  /* counts the columns that are left, from the first one on */
-	SCAN_COUNT = 128,  /* counts what is returned */
+	SCAN_COUNT = 128,  /* counts the results */
 	SCAN_OPERAND = 256 /* has an effect only together with another member */
 };
 
@@ -59,7 +59,7 @@ enum scan_stage {
 	F(VALUE, 28, struct tfs_bytes, stored_to, BOUND)                                                                           \
 	F(VALUE, 29, struct tfs_bytes, row_script, KEY)
 
-#define SCAN_WHAT_LAST TFS_SCAN_STORED_ROWS /* of enum tfs_scan_what */
+#define SCAN_WHAT_LAST TFS_SCAN_STORED_ROWS /* the last value of enum tfs_scan_what */
 /* Returns true if a member of one of these stages has an effect.  Families are not looked at. */
 bool scan_has(const struct tfs_scan_spec *s, unsigned stages);
 /* Returns true if the scan returns one entry for a row.  Then it continues after a row, and each entry can be used at once. */
@@ -122,7 +122,7 @@ enum clause_type {
 #define CLAUSE_ENUMERATOR(upper, ...) CLAUSE_##upper,
 enum clause { CLAUSES(CLAUSE_ENUMERATOR) CLAUSE_COUNT };
 
-/* X(enumerator, name, what the scan returns, help): files below a scan.  fs/stream/scan_stream.c makes their bytes. */
+/* X(enumerator, name, kind of the results, help): files below a scan.  fs/stream/scan_stream.c makes their bytes. */
 #define SCAN_STREAMS(X)                                                                                                            \
 	X(TSV, ".tsv", CELLS, "row, family:qualifier, timestamp and value, separated by tabs")                                     \
 	X(JSONL, ".jsonl", CELLS, "one JSON object a cell")                                                                        \

@@ -24,7 +24,7 @@
 #include "engine/base/bytes.h"
 
 #define SOURCE_MAX 4095u                                         /* bytes of a text */
-#define SOURCE_ADDRESSES_MAX 16u                                 /* of tls:, tcp: and zk: */
+#define SOURCE_ADDRESSES_MAX 16u                                 /* the most addresses of a tls:, tcp: or zk: source */
 #define SOURCE_CLUSTER_FORM "zk://HOST:PORT[,HOST:PORT]/CLUSTER" /* the form of a cluster's text in usages, without the directory */
 
 enum source_kind { SOURCE_DIR, SOURCE_UNIX, SOURCE_SSH, SOURCE_TLS, SOURCE_TCP, SOURCE_CLUSTER };

@@ -14,7 +14,7 @@ int json_escape(struct buf *out, struct tfs_bytes utf8) TFS_MUST;
 int base64_encode(struct buf *out, struct tfs_bytes bytes) TFS_MUST;
 /* Base64 in pieces of any size; {0} is the start.  The text is whole if digits is 0. */
 struct base64 {
-	uint32_t bits;   /* not yet whole bytes */
+	uint32_t bits;   /* bits of a byte that is not complete yet */
 	unsigned digits; /* how many of the current four have come */
 	unsigned padding;
 };

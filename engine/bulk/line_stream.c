@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A scan as a stream of lines.  An unfinished line is continued by the next
- * call, so a call adds at most one piece of a value to what was asked for.
+ * call, so a call adds at most one piece of a value more than the caller asked
+ * for.
  */
 #include "engine/bulk/line.h"
 
@@ -15,8 +16,8 @@ struct line_stream {
 	struct tfs_scan *scan;
 	enum line_format format;
 	struct tfs_cell cell;
-	struct value value; /* of cell */
-	struct line line;   /* of cell */
+	struct value value; /* the value of `cell` */
+	struct line line;   /* the line of `cell` */
 	bool within;        /* a large value is being written, and `at` bytes of it are done */
 	uint64_t at;
 	int result; /* 1 while the stream continues, 0 at its end, or -errno */

@@ -59,7 +59,7 @@ struct mutation_lines {
 	bool complete;     /* `commit` has been read */
 	bool unended;      /* `commit` had no newline yet */
 	struct buf rest;   /* the beginning of a line */
-	struct buf answer; /* of mutation_lines_answer, or the refusal */
+	struct buf answer; /* the text of mutation_lines_answer, or of the refusal */
 	struct arena arena;
 	uint64_t bytes; /* added so far, of MUTATION_LINES_MAX */
 };

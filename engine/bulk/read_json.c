@@ -34,11 +34,11 @@ enum { NAME_BYTES = 24, ESCAPE_MAX = 12 };
 enum place { START, FIRST_NAME, NAME, IN_NAME, COLON, CONTENT, IN_STRING, IN_NUMBER, COMMA, AFTER };
 
 struct json_reader {
-	struct line_reader lines; /* its line: decoded strings and the timestamp */
+	struct line_reader lines; /* lines.line has the decoded strings and the timestamp */
 	enum place place;
 	struct {
 		size_t from, n;
-	} at[MEMBERS]; /* in line */
+	} at[MEMBERS]; /* the place of each member in `line` */
 	unsigned seen; /* members, bits */
 	uint8_t name[NAME_BYTES];
 	size_t name_n;

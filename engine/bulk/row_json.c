@@ -193,7 +193,7 @@ static bool members_known(json_t *object, const char *const *names)
 	return true;
 }
 
-/* The bytes of member `name` or `name`_base64.  Returns NULL, or what is wrong. */
+/* The bytes of member `name` or `name`_base64.  Returns NULL, or the reason why they cannot be read. */
 static const char *read_bytes(struct row_json *j, json_t *object, const char *name, struct tfs_bytes *out, int *err)
 {
 	char name64[24];

@@ -100,7 +100,7 @@ static int append_extended(struct buf *out, struct tfs_bytes attributes)
 	return err ? err : tar_append_padding(out, attributes.n);
 }
 
-/* Fills a header of an entry, and appends to pax what does not fit. */
+/* Fills a header of an entry, and appends the attributes that do not fit to pax. */
 static int fill_header(uint8_t *h, const struct tar_entry *e, struct buf *pax)
 {
 	int64_t seconds = e->mtime_us / 1000000;

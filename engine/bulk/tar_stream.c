@@ -3,7 +3,7 @@
  * A scan as an archive of tar (tar_stream.h).  In front of each cell are the
  * directories of its path that the previous cell's path lacks.  An entry that
  * was begun is continued by the next call, so a call adds at most one piece of
- * a value to what was asked for.
+ * a value more than the caller asked for.
  */
 #include "engine/bulk/tar_stream.h"
 
@@ -19,7 +19,7 @@ struct tar_stream {
 	struct tfs_scan *scan;
 	const struct tfs_schema *schema;
 	struct tfs_cell cell;
-	struct value value; /* of cell */
+	struct value value; /* the value of `cell` */
 	bool begun;         /* the root and the schema are written */
 	bool within;        /* a large value is being written, and `at` bytes of it are done */
 	uint64_t at;

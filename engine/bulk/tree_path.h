@@ -11,7 +11,7 @@
 
 struct tree_path {
 	struct buf row, qualifier;
-	struct tfs_bytes family; /* in the path */
+	struct tfs_bytes family; /* borrowed from the path */
 	bool plain;              /* the name has no timestamp */
 	int64_t ts;
 };

@@ -32,7 +32,7 @@ int batch_begin(struct buf *out, struct tfs_bytes row) TFS_MUST;
 /* Sets the time of commit, which is 0 before. */
 void batch_set_commit(struct buf *batch, int64_t commit);
 int batch_add(struct buf *out, const struct batch_cell *c) TFS_MUST;
-/* Upper bound of what batch_add appends for c. */
+/* Upper bound of the bytes that batch_add appends for c. */
 size_t batch_cell_bytes(const struct batch_cell *c);
 
 /* Decoding: the row, then cells; bytes borrow from the input. */

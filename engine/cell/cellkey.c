@@ -213,7 +213,7 @@ void cellkey_suffix(struct tfs_bytes key, size_t column_len, int64_t *ts, uint64
 {
 	const uint8_t *p = key.p + column_len;
 
-	*ts = (int64_t)cellkey_ts((int64_t)load_be64(p)); /* its own inverse */
+	*ts = (int64_t)cellkey_ts((int64_t)load_be64(p)); /* cellkey_ts is its own inverse */
 	*seq = ~load_be64(p + 8);
 	*kind = (enum cell_kind)p[16];
 }

@@ -262,7 +262,7 @@ static int live_to_row_before(struct live *l)
 		return 0;
 	if (buf_set(&l->upper, l->it->key.p, n) || buf_set(&l->end, l->upper.p, n))
 		return -ENOMEM;
-	l->end.p[n - 1] = 0x02; /* as cellkey_row_after() */
+	l->end.p[n - 1] = 0x02; /* the same as in cellkey_row_after() */
 	l->skipped++;
 	l->pending = MOVE_NONE;
 	iter_seek(l->it, buf_bytes(&l->upper));

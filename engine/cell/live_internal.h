@@ -10,13 +10,13 @@
 
 enum live_move {
 	MOVE_NONE, /* the iterator stands on the entry to be read next */
-	MOVE_NEXT, /* on an entry that has been read */
+	MOVE_NEXT, /* the iterator stands on an entry that has been read */
 	MOVE_PAST_COLUMN,
 	MOVE_PAST_FAMILY,
 	MOVE_PAST_ROW,
 	MOVE_TO_START,
 	MOVE_TO_ROW_BEFORE, /* reverse: to the first entry of the last row before `upper` */
-	MOVE_AT_END,        /* after `end`, so no entry is read */
+	MOVE_AT_END,        /* the iteration is after `end`, so no entry is read */
 };
 
 struct live {
@@ -27,7 +27,7 @@ struct live {
 	struct buf start, end; /* encoded bounds of keys; end.n is 0 if there is no end */
 	struct buf qfrom, qto; /* encoded qualifiers; n is 0 if there are none */
 	struct buf done_row, done_qualifier; /* the bounds of the spec, encoded; n is 0 if there are none */
-	enum live_move pending;              /* before the next entry is read */
+	enum live_move pending;              /* the step to make before the next entry is read */
 
 	struct buf row_raw, row; /* the row, raw (if it differs) and encoded; row.n is 0 if there is no row */
 	struct tfs_bytes row_bytes;

@@ -183,7 +183,7 @@ struct memtable {
 	_Atomic unsigned refs;
 	_Atomic int height;
 	_Atomic uint64_t count;
-	_Atomic uint64_t draws; /* from which heights are derived */
+	_Atomic uint64_t draws; /* counts draws; a node's height is derived from it */
 	struct bump nodes, values;
 	struct memnode *head;
 	/* The inserter's: per level the last node at or before the last insert. */

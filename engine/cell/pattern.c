@@ -35,7 +35,7 @@ enum {
 
 struct pattern {
 	pcre2_code *code;
-	pcre2_code *watched; /* for long texts: it calls watch() */
+	pcre2_code *watched; /* code for long texts, which calls watch() */
 	pcre2_match_data *data;
 	pcre2_match_context *limits;
 	pcre2_jit_stack *stack;

@@ -12,7 +12,7 @@
 #include "engine/base/bytes.h"
 
 struct pattern;
-/* Copies what it needs.  -EINVAL: the pattern is not valid or too long. */
+/* Copies the text.  -EINVAL: the pattern is not valid or too long. */
 int pattern_new(struct tfs_bytes text, struct pattern **out) TFS_MUST;
 void pattern_free(struct pattern *p); /* NULL allowed */
 /* Returns 1 if it matches, 0 if not, -ETIME at the bounds (`what` names the texts in the log), -ENOMEM. */

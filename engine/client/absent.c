@@ -262,7 +262,7 @@ static int begin_range(struct absent_scan *s)
 
 /* ---- cells ---- */
 
-/* Replaces the cells that were used by the next ones. */
+/* Moves each side whose cell was used to its next cell. */
 static int advance(struct absent_scan *s)
 {
 	for (unsigned i = 0; i < 2; i++) {

@@ -185,7 +185,7 @@ struct ranges {
 	uint64_t total, before;        /* bytes of the table, and before the place that was reached */
 	uint64_t done;                 /* bytes of the ranges that were reported */
 	unsigned n, count;             /* how many are wanted, and were reported */
-	struct tfs_bytes begin;        /* of the next range */
+	struct tfs_bytes begin;        /* the begin of the next range */
 	const struct ts_tablet *first; /* the tablet in which it begins */
 };
 

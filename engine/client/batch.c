@@ -84,7 +84,7 @@ struct tfs_batch {
 	unsigned send_rows; /* at most SEND_ROWS */
 	struct mutex lock;  /* RANK_CLIENT; guards the queues and the next members */
 	struct cond progress, report;
-	size_t bytes;      /* of mutations that are in queues or being sent */
+	size_t bytes;      /* the bytes of mutations that are in queues or being sent */
 	uint64_t added;    /* mutations so far */
 	uint64_t arrived;  /* calls of tfs_batch_add so far */
 	uint64_t admitted; /* the waiters that have got space */
@@ -182,7 +182,7 @@ static void rows_send(struct tfs_batch *b, const struct schema *s, uint64_t gene
 	ts_answer_fini(&a);
 }
 
-/* Sends the mutations.  If one that was joined of several fails, sends each of these alone. */
+/* Sends the mutations.  If a joined mutation fails, sends its parts one by one. */
 static void batch_send(struct tfs_batch *b, struct queued **v, unsigned n, struct buf *ops)
 {
 	const struct schema *s = table_schema(b->table);
@@ -214,7 +214,7 @@ static void batch_send(struct tfs_batch *b, struct queued **v, unsigned n, struc
 		for (unsigned end = i + joined[row]; i < end; i++) {
 			int err = errs[row];
 
-			if (err && err != -ETIMEDOUT && joined[row] > 1) /* else it may have been applied */
+			if (err && err != -ETIMEDOUT && joined[row] > 1) /* after -ETIMEDOUT it may have been applied */
 				rows_send(b, s, v[i]->generation, &v[i]->m, 1, &err);
 			if (err)
 				batch_report(b, v[i], err);
@@ -335,7 +335,7 @@ int tfs_batch_flush(struct tfs_batch *b)
 	int err;
 
 	if (store_is_parents(b->table->store))
-		return -EPERM; /* its threads do not exist here */
+		return -EPERM; /* the batch's threads do not exist in this child process */
 	mutex_lock(&b->lock);
 	until = b->added;
 	while (!batch_answered_locked(b, until))

@@ -23,7 +23,7 @@ struct changed_rows {
 	struct buf at, until;
 	bool is_last;        /* the interval has no end */
 	struct buf files[2]; /* ids of the files that only this snapshot uses */
-	struct buf from, to; /* from the first row of these files to after the last */
+	struct buf from, to; /* the rows of these files: from the first row to just after the last row */
 	struct buf behind;
 	/* The rows of these files. */
 	bool by_row;

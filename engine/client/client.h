@@ -19,7 +19,7 @@
 #include "engine/tabletfs.h"
 
 struct client_options {
-	struct lock_service *locks; /* has the schemas */
+	struct lock_service *locks; /* the service that has the schemas */
 	struct tablet_service *tablets;
 	struct master_service *master;
 	struct router *router; /* for metrics; may be NULL */
@@ -29,7 +29,7 @@ struct client_options {
 	int (*metrics)(void *arg, struct buf *out);
 	int (*clients)(void *arg, struct buf *out); /* appends the lines of tfs_clients */
 	int (*client_refuse)(void *arg, uint64_t client, bool refuse);
-	int (*answers)(void *arg, uint64_t limit_us); /* of tfs_answers; NULL: this process does not serve the store */
+	int (*answers)(void *arg, uint64_t limit_us); /* does tfs_answers; NULL: this process does not serve the store */
 	int (*servers)(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg);
 	int (*confirm_clock)(void *arg);
 	int (*key)(void *arg, const char *purpose, uint8_t *key); /* TFS_KEY_BYTES */
@@ -50,7 +50,7 @@ struct client_options {
 	void (*login)(void *arg, struct tfs_login *out);
 	int (*close)(void *arg); /* called last; closes all services */
 	void *arg;
-	struct tfs_options options; /* in use; 0 stands for no default */
+	struct tfs_options options; /* the options in use; a 0 here does not stand for a default */
 };
 int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
 /*
@@ -146,7 +146,7 @@ int table_no_family(struct tfs_table *t) TFS_MUST;
 void options_fill(struct tfs_options *to, const struct tfs_options *from);
 /* Appends the settings as text of tabletfs.conf(5).  Those that cannot change while the store is open are comments. */
 int options_render(const struct tfs_options *o, struct buf *out) TFS_MUST;
-/* Replaces settings of o by the settings in the text.  -EINVAL: one is wrong or cannot change; *why as of tfs_options_load. */
+/* Replaces settings of o by the settings in the text.  -EINVAL: a setting is wrong or cannot change; *why as in tfs_options_load. */
 int options_change(struct tfs_options *o, struct tfs_bytes text, char **why) TFS_MUST;
 /* Appends all settings with their defaults as comments. */
 int options_render_example(struct buf *out) TFS_MUST;

@@ -37,7 +37,7 @@ void row_cursor_init(
 /* Sets *out to the largest possible row key below `to`, or to the largest of all keys if to.p is NULL. */
 static int row_before(struct tfs_bytes to, struct buf *out)
 {
-	const size_t max = ROW_BYTES_MAX + 1;             /* with a salt */
+	const size_t max = ROW_BYTES_MAX + 1;             /* the longest key, with a salt */
 	const bool is_next = to.n && to.p[to.n - 1] == 0; /* then the key below is `to` without its last byte */
 
 	buf_reset(out);

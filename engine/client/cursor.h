@@ -37,7 +37,7 @@ struct row_cursor {
 	bool held_ready;         /* the cells of `held` may be returned, too */
 	bool open;               /* a scan of the service is open, or its last answer is not used up */
 	bool at_end;
-	bool between;            /* a tablet was read to its end, and the scan of the next one is not open */
+	bool between;            /* a tablet was read to its end, and the scan of the next tablet is not open */
 	bool damaged;            /* past_damage: blocks were skipped */
 	int failed;              /* the error that ended the scan; every later call returns it */
 	uint64_t returned;       /* cells returned from the present tablet */

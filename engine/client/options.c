@@ -238,8 +238,8 @@ static void reason_set(char **why, const char *path, int line, const char *setti
 }
 
 /*
- * Reads the file, which may be a pipe.  Reads one byte more than the longest
- * text, so that a longer one is refused.
+ * Reads the file, which may be a pipe.  Reads one byte more than the longest text has, so that
+ * a longer text is refused.
  */
 static int read_text(const char *path, struct buf *text)
 {

@@ -76,7 +76,7 @@ struct patience {
 	uint64_t left_us, pause_us; /* the time that it may still pause, or wait for lost answers and locations */
 	uint64_t held_us;           /* the time that it may still pause for a server that is busy (-EAGAIN) */
 	struct numbered numbered;   /* its mutations, if they were sent to another process */
-	uint32_t rows, answered;    /* the number of its mutations; the first ones have been answered */
+	uint32_t rows, answered;    /* the number of its mutations, and of the first mutations that have been answered */
 	uint64_t epoch;             /* the epoch of the last sending */
 	bool unknown;               /* a sending of the mutations had no answer */
 };
@@ -667,7 +667,7 @@ static int router_call(struct tablet_service *s, const struct ts_request *q, str
 struct routed {
 	struct ts_sent base; /* first */
 	struct ts_sent *sent;
-	struct tablet_service *server; /* to which it was sent */
+	struct tablet_service *server; /* the server to which the request was sent */
 };
 
 static struct ts_sent *router_send(struct tablet_service *s, const struct ts_request *q)

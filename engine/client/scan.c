@@ -13,7 +13,7 @@ struct tfs_scan {
 	/* tfs_scan_fill uses the rest. */
 	bool filled;          /* it has a cell to return */
 	bool is_held;         /* the next cell is `held`, for which there was no space */
-	struct tfs_cell held; /* valid, because it is the last one that was read */
+	struct tfs_cell held; /* its bytes are valid, because it is the last cell that was read */
 	bool is_over;         /* the scan has ended with `result`, an error or 0, after cells that were returned */
 	int result;
 };

@@ -20,7 +20,7 @@
 
 #define PAUSE_TIMES 3u /* so that a stream of changes costs a quarter of a processor at most */
 #define PAUSE_MOST_US 250000u
-#define RETRY_US 250000u /* before schemas that no server gave are read again */
+#define RETRY_US 250000u /* the pause before schemas that could not be read are read again */
 
 struct watch {
 	struct task task; /* first */
@@ -36,7 +36,7 @@ struct watch {
 	_Atomic uint64_t heard_us;
 	/* The task writes these. */
 	_Atomic bool alive;
-	_Atomic uint64_t pause_us; /* before the next call of fn: a multiple of the time that the last one took */
+	_Atomic uint64_t pause_us; /* the pause before the next call of fn: a multiple of the duration of the last call */
 };
 
 void client_changed(struct tfs_store *s, const struct tfs_bytes *notice, uint64_t number, bool told)

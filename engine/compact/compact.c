@@ -230,7 +230,7 @@ static int compact_major_once(struct tablet *t, bool background)
 	p.rules.schema = f.schema;
 	p.freeze_schema = f.counts ? f.schema : NULL;
 	p.freeze_us = f.us;
-	p.rules.major = f.counts; /* else an older cell may still be replayed */
+	p.rules.major = f.counts; /* if counts is not set, an older cell may still be replayed */
 	p.rules.counts = f.counts;
 	p.rules.count_asof = p.rules.age_asof = f.us - TABLET_SKEW_US;
 	p.in = &j->in;

@@ -50,14 +50,14 @@ int filter_key(struct filter *f, struct tfs_bytes key, struct filter_entry *e) T
 struct run_params {
 	struct tablet *t;
 	struct filter_rules rules;
-	bool one_group; /* all output to `group`; else by family */
+	bool one_group; /* all output belongs to `group`; if not set, the family of an entry decides */
 	uint16_t group;
 	const struct file_set *in;          /* the files of the merge; NULL: memtables */
 	const struct view *present;         /* a row delete is written to each group that has files here; may be NULL */
 	struct store_schema *freeze_schema; /* vfile.schema and vfile.freeze_us of the outputs */
 	int64_t freeze_us;
 	bool gives_way; /* -ECANCELED when a split waits */
-	bool paced;     /* to env->compaction_rate */
+	bool paced;     /* the compaction has the rate limit env->compaction_rate */
 	bool can_wait;  /* -ECANCELED when the disk is full */
 	bool for_user;  /* -ECANCELED when the store will be closed */
 	/* A child of the merge: only its entries are written, and the other children are read for their tombstones.  NULL: all entries are written. */
@@ -123,7 +123,8 @@ int64_t compact_major_after(uint32_t table, struct tfs_bytes begin, uint64_t wit
 /*
  * Returns by how much a major compaction is late, in microseconds; -1: it has
  * nothing to do, or is not due.  collect: as of when expired data may be
- * collected.  If the last one was in the future, the clock was wrong: one is due.
+ * collected.  If the last major compaction was in the future, the clock was
+ * wrong, and a major compaction is due.
  */
 int64_t compact_major_late(
 	const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now, int64_t collect, int64_t after_us);
@@ -174,7 +175,7 @@ int compact_purge(struct tablet *t, bool background, bool *did) TFS_MUST;
 /* On 0 everything written so far is in files.  Between tablet_job_begin of flushing and compact_flush_end. */
 int compact_flush_all(struct tablet *t, struct tablet_freeze *out) TFS_MUST;
 void compact_flush_end(struct tablet *t, int err);
-int compact_flush_now(struct tablet *t) TFS_MUST; /* all of these */
+int compact_flush_now(struct tablet *t) TFS_MUST; /* does all steps of a minor compaction */
 /* Drops a written flush that was never installed. */
 void compact_flush_free(struct flush_job *j);
 void compact_job_free(struct compact_job *j);

@@ -11,7 +11,7 @@
 #include "engine/base/msg.h"
 #include "engine/cell/merge.h"
 
-#define REPEAT_US (UINT64_C(1000) * 1000) /* until a failed edit is repeated, if no compaction does it before */
+#define REPEAT_US (UINT64_C(1000) * 1000) /* a failed edit is repeated after this time, unless a compaction repeats it before */
 
 void compact_job_free(struct compact_job *j)
 {

@@ -77,7 +77,7 @@ static void compact_choose_run(struct vfile *const *v, unsigned n, unsigned *fro
 	}
 }
 
-/* Collects the files of group, from v->files[*at] on, up to one that cannot be merged.  Sets *at to the place after them. */
+/* Collects the files of group, from v->files[*at] on, up to a file that cannot be merged.  Sets *at to the place after them. */
 static unsigned view_group_stretch(const struct view *v, uint16_t group, unsigned *at, struct vfile **out)
 {
 	unsigned n = 0;

@@ -66,7 +66,7 @@ static struct group_sample *samples_group(struct samples *s, uint16_t group)
 	return &s->v[s->n++];
 }
 
-/* Adds an entry as a block stores it: the key without the prefix that it shares with the last one, and the value. */
+/* Adds an entry as a block stores it: the key without the prefix that it shares with the last key, and the value. */
 static int group_sample_add(struct group_sample *g, struct tfs_bytes key, struct tfs_bytes value, size_t shared, size_t unit_bytes)
 {
 	int err = buf_append(&g->unit, key.p + shared, key.n - shared);

@@ -122,7 +122,7 @@ void compact_merge_task(struct task *task)
 		return; /* tablet_retire_done queues the task again */
 	err = compact_merge(t, true, &did);
 	if (err == -ECANCELED && t->leaves)
-		return;                                            /* as above */
+		return;                                            /* tablet_retire_done queues this task again, too */
 	t->merge_no_space = is_no_space(err) || err == -ECANCELED; /* canceled: on a full disk */
 	if (is_over(t, err))
 		return;

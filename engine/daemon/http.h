@@ -23,9 +23,9 @@ struct http_document {
 };
 struct http_contents {
 	const struct http_document *documents;
-	const unsigned char *page; /* at /; NULL: none.  Each NONCE in it becomes the answer's */
+	const unsigned char *page; /* the document at /; NULL: none.  Each NONCE in it is replaced by the nonce of the answer */
 	size_t page_bytes;
-	void *arg; /* of render */
+	void *arg; /* the argument of render */
 };
 /* Starts the thread, if http_listen was called.  Call it when the documents can be rendered.  Copies c. */
 int http_start(const struct http_contents *c) TFS_MUST;

@@ -37,7 +37,7 @@ int lock_clocks_read(struct lock_service *locks, const char *self, int64_t own_u
  * servers'.
  */
 struct lock_follow {
-	_Atomic int64_t add_us; /* to its own clock */
+	_Atomic int64_t add_us; /* is added to the process's own clock */
 	int64_t newest_us;      /* the newest_us of the last look */
 };
 /* Compares the clocks, and limits `clock`, whose source is lock_follow_time.  Called once a second by one thread. */

@@ -154,7 +154,7 @@ static int ensure_dir(const char *top, const char *path)
 	if (err)
 		return err == -EEXIST ? 0 : err;
 	err = file_sync_dir(top);
-	if (err) /* else a later call would find the directory and not sync it */
+	if (err) /* otherwise a later call would find the directory and not sync it */
 		(void)!file_rmdir(path);
 	return err;
 }

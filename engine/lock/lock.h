@@ -61,12 +61,12 @@ struct lock_stat {
 	int64_t mtime_us; /* when an ephemeral file was last changed, by the service's clock (session.h needs it); may be 0 for other files */
 };
 /*
- * Called after changes of a file, at least once after the last one.  One call may
+ * Called after changes of a file, at least once after the last change.  One call may
  * stand for several changes, and a call may come without a change.  No call need come
- * for a file that is removed right after its creation, nor, to a watch of "DIR/",
- * for new contents of an ephemeral file, such as a heartbeat.  fn only queues
- * work: it does not wait and does not call the service.  The local service calls it
- * from the thread that made the change, before that call returns.
+ * for a file that is removed right after its creation, nor, to a watch of "DIR/", for
+ * new contents of an ephemeral file, such as a heartbeat.  fn only queues work: it
+ * does not wait and does not call the service.  The local service calls it from the
+ * thread that made the change, before that call returns.
  */
 typedef void lock_watch_fn(void *arg, const char *name);
 struct lock_service_ops {

@@ -34,7 +34,7 @@
 #define LOCK_FILE_BYTES_MAX (2 * (LOCK_CONTENTS_MAX + COPIES_APART))
 #define LOCK_JOURNAL_BYTES_MAX (2 * ((size_t)LOCK_STEPS_MAX * (LOCK_CONTENTS_MAX + LOCK_NAME_MAX + 32) + COPIES_APART))
 
-/* One change of a file.  version and contents are what a put gives the file. */
+/* One change of a file.  version and contents are the file's after a put. */
 struct lock_step {
 	bool remove;
 	char name[LOCK_NAME_MAX + 1];

@@ -55,7 +55,7 @@ struct lock_session;
 int lock_session_new(const struct lock_session_options *o, struct lock_session **out) TFS_MUST;
 /* Begins to send heartbeats from a thread of its own.  A simulation calls lock_session_beat instead. */
 int lock_session_run(struct lock_session *s) TFS_MUST;
-/* Sends a heartbeat.  Returns the time in us after which to send the next one. */
+/* Sends a heartbeat.  Returns the time in us after which to send the next heartbeat. */
 uint64_t lock_session_beat(struct lock_session *s);
 /* Returns true while a lease lasts.  Acquires no lock.  Call it after a commit is durable and before it or a read is answered. */
 bool lock_session_held(struct lock_session *s);

@@ -16,8 +16,8 @@
 
 struct lock_term {
 	struct lock_service *locks; /* borrowed */
-	uint64_t number;            /* from 1; each master has a greater one than those before it */
-	uint64_t version;           /* of "term" */
+	uint64_t number;            /* begins at 1; each master has a greater number than all masters before it */
+	uint64_t version;           /* the version of "term" */
 };
 /*
  * Makes this session the master; contents: of the file "master".  No other session

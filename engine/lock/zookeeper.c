@@ -89,7 +89,7 @@ static int zk_sync(struct lock_service *s)
 
 enum part { MAKE_DIR, CREATE, SET, DELETE, CHECK };
 
-/* A multi-operation, and what is known about its files. */
+/* A multi-operation, and the known state of its files. */
 struct plan {
 	const struct lock_op *ops;
 	unsigned count;
@@ -476,7 +476,7 @@ static int begin_session(struct zk *z, const struct lock_zookeeper_options *o, u
 	struct call *c;
 	int err;
 
-	zoo_set_debug_level((ZooLogLevel)0); /* it would write to standard error */
+	zoo_set_debug_level((ZooLogLevel)0); /* the library would write to standard error */
 	z->zh = zookeeper_init(hosts, on_session, (int)(o->timeout_us / 1000), NULL, z, 0);
 	if (!z->zh) {
 		err = -errno;

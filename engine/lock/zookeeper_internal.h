@@ -18,8 +18,8 @@
 #define PATH_BYTES (ROOT_BYTES + LOCK_NAME_MAX + 1)
 
 /*
- * Threads: callers, and the library's completion thread, which calls all callbacks, in the order in which ZooKeeper
- * sent what they report.
+ * Threads: callers, and the library's completion thread, which calls all callbacks, in the
+ * order in which ZooKeeper sent the reports.
  */
 struct zk {
 	struct lock_service base; /* first */
@@ -33,8 +33,8 @@ struct zk {
 	struct mark *marks; /* zookeeper_watch.c */
 	struct task_pool *pool;
 	struct task again; /* marks_again */
-	uint64_t doubts;   /* changes whose outcome is unknown, */
-	uint64_t settled;  /* and how many of them no later read can miss */
+	uint64_t doubts;   /* the number of changes whose outcome was unknown */
+	uint64_t settled;  /* the number of such changes that no later read can miss */
 	uint64_t timeout_us;
 	uint64_t patience_us;
 	void (*expired)(void *arg);

@@ -51,7 +51,7 @@ struct log_record {
 struct log_options {
 	const char *dir; /* exists */
 	uint64_t incarnation;
-	uint64_t segment_bytes;    /* at first */
+	uint64_t segment_bytes;    /* the size of the first segments */
 	uint64_t sync_interval_us; /* unsynced records are synced after this by a task */
 	uint64_t stall_us;         /* default 0: 5 s */
 	uint64_t retry_us;      /* the pause between attempts to open a fresh file after both writers have failed; default 0: 1 s */

@@ -126,7 +126,7 @@ struct log {
 
 	/* roles */
 	bool writing, syncing, switching;
-	bool no_space; /* the last write found no space, so the next one waits for the sync under way */
+	bool no_space; /* the last write found no space, so the next write waits for the sync under way */
 	uint64_t write_since_us, sync_since_us, switch_since_us; /* start of the system call under way */
 	uint64_t gen;
 	unsigned inflight; /* threads inside I/O of any generation */

@@ -29,8 +29,8 @@ struct entry {
 struct log_stretch {
 	uint8_t *block;
 	size_t cap, used, bytes;
-	const struct log_record **v; /* in order once sorted */
-	struct entry *e, *spare;     /* as many as v has room for */
+	const struct log_record **v; /* the records; in order after the sort */
+	struct entry *e, *spare;     /* arrays for the sort, as long as the array v */
 	size_t count, room;
 };
 

@@ -107,7 +107,9 @@ static void switch_fail_locked(struct log *l, int error)
 	l->refusing = is_no_space(error) ? -ENOSPC : -EROFS;
 	l->retry_at_us = monotonic_us() + l->retry_us;
 	task_queue_after(&l->retry_task, l->retry_us);
-	if (n || (l->failures & (l->failures - 1)) == 0) /* at powers of two: a disk may stay full for days */
+	if (n ||
+		(l->failures & (l->failures - 1)) ==
+			0) /* logs only failures 1, 2, 4, 8 ..., because a disk may stay full for days */
 		msg_error("commit log %s: no fresh file (attempt %u): %s; %d records refused, durable up to %llu of %llu", l->dir,
 			l->failures, error_text(error), n, (unsigned long long)l->durable_lsn, (unsigned long long)l->last_lsn);
 }

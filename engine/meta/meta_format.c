@@ -213,7 +213,7 @@ int meta_sst_value_decode(struct tfs_bytes in, struct tablet_file *f)
 		(flags & HAS_COMMIT && !get_be64(&r, &commit)) || reader_left(&r))
 		return -EBADMSG;
 	if (!(flags & FIRST_IS_BEGIN) != (first.n == 0 || !bytes_eq(first, begin)) || !(flags & HAS_COMMIT) != !commit)
-		return -EBADMSG; /* not the encoder's choice */
+		return -EBADMSG; /* the encoder would not have written this form */
 	x.oldest_us = (int64_t)oldest;
 	x.newest_us = (int64_t)newest;
 	x.commit_us = (int64_t)commit;

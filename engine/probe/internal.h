@@ -47,7 +47,7 @@ struct probe_step {
 	enum { PROBE_WRITER, PROBE_OBSERVER } who;
 	unsigned op;
 	enum probe_property what;
-	const char *name; /* as of probe_name_path */
+	const char *name; /* a name as for probe_name_path */
 	int wanted;       /* the result */
 	const char *from; /* the old name of a RENAME */
 	uint64_t number;  /* a block */

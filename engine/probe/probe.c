@@ -153,7 +153,7 @@ static int try_steps(struct run *r, unsigned which, unsigned w)
 struct racer {
 	struct run *run;
 	unsigned side;
-	_Atomic unsigned *arrived; /* how often a racer arrived at its start: both racers, all races so far */
+	_Atomic unsigned *arrived; /* counts the arrivals of the two racers at the starts of all races so far */
 	int result[RACES_MAX];
 };
 

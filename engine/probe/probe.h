@@ -62,7 +62,7 @@ struct probe {
 	void *arg;
 
 	/* Results. */
-	enum probe_kind kind; /* of dir[1] */
+	enum probe_kind kind; /* the kind of the file system of dir[1] */
 	unsigned done;        /* rounds */
 	unsigned tries[PROBE_PROPERTIES], wrong[PROBE_PROPERTIES];
 	char first[PROBE_PROPERTIES][512]; /* the first wrong answer */

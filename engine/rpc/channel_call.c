@@ -33,8 +33,8 @@ struct link {
 	struct channel *channel;
 	struct conn *conn;
 	bool large;
-	uint64_t stream;      /* its number among the small connections, in the upper bits of the numbers of notices */
-	uint64_t notices;     /* the number of notices that have come */
+	uint64_t stream;  /* the number of this connection among the small connections; the upper bits of the numbers of notices */
+	uint64_t notices; /* the number of notices that have come */
 	struct event greeted; /* set to 1 when the HELLO of the server has come, or the connection is lost */
 	int err;              /* then */
 	char *why;
@@ -98,7 +98,7 @@ static int on_answer(struct channel *c, struct frame *f)
 	mutex_unlock(&c->lock);
 	if (w)
 		event_wake(&w->done);
-	return 0; /* its caller may have given up */
+	return 0; /* the request's caller may not wait any more */
 }
 
 static int on_notice(struct link *l, const struct frame *f)

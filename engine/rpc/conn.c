@@ -33,7 +33,7 @@ struct conn {
 	const struct conn_ops *ops;
 	void *owner;
 	_Atomic unsigned refs;
-	_Atomic unsigned requests; /* that were read and are not answered */
+	_Atomic unsigned requests; /* requests that were read and are not answered */
 	_Atomic uint64_t received_us;
 
 	struct mutex lock;    /* RANK_CONN; guards the next members */
@@ -491,11 +491,11 @@ static void on_tick(struct ev_loop *loop, ev_timer *w, int revents)
 	uint64_t now;
 	bool stuck;
 
-	/* The other side's PING is not read either. */
+	/* While this side does not read, it does not read the peer's PING either. */
 	if (c->greeted && c->waits)
 		(void)!conn_send(c, FRAME_PONG, 0, 0, NULL);
 	mutex_lock(&c->lock);
-	now = monotonic_us(); /* not before a sender that had the lock */
+	now = monotonic_us(); /* read under the lock, so that it is not earlier than the time of a sender */
 	stuck = c->unsent && now - c->accepted_us > CONN_STALL_US;
 	mutex_unlock(&c->lock);
 	if (stuck ||

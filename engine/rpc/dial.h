@@ -35,7 +35,7 @@ bool dial_is_single(const struct dial *d);
 
 struct dialled {
 	int fd;          /* a stream socket, for conn_new; the caller closes it */
-	struct tls *tls; /* for conn_new; the dial's; NULL: clear text */
+	struct tls *tls; /* for conn_new; the dial owns it; NULL: clear text */
 };
 /*
  * Connects.  Returns -ENOENT or -ECONNREFUSED if no process serves the source, -EACCES or

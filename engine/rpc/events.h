@@ -15,7 +15,7 @@
 struct ev_loop;
 /* Counted: the first call starts the thread, the last events_stop ends it. */
 int events_start(void) TFS_MUST;
-void events_stop(void); /* not on the loop's thread */
+void events_stop(void); /* must not be called on the loop's thread */
 /* Returns the loop for the caller's own watchers, which it may use on the loop's thread only. */
 struct ev_loop *events_loop(void);
 

@@ -28,7 +28,7 @@
 	F(VALUE, 10, bool, single)  /* the client has no other connection, so this is for all frames */                            \
 	F(VALUE, 11, uint32_t, uid) /* if is_user: the user and group that the server takes the client for */                      \
 	F(VALUE, 12, uint32_t, gid)                                                                                                \
-	F(VALUE, 13, bool, is_user)     /* else the client has a key, and states its users itself */                               \
+	F(VALUE, 13, bool, is_user)     /* if not set, the client has a key, and states its users itself */                        \
 	F(VALUE, 14, bool, for_others)  /* the server lets the client ask on behalf of other users */                              \
 	F(VALUE, 15, bool, squash_root) /* the server treats root as the anonymous user */
 struct hello {

@@ -52,7 +52,7 @@ int keys_parse(struct tfs_bytes text, struct keys **out, unsigned *line, const c
  */
 int keys_load(const char *path, struct keys **out, bool *ends, char **why) TFS_MUST;
 struct keys *keys_get(struct keys *k);
-void keys_put(struct keys *k); /* or NULL */
+void keys_put(struct keys *k); /* NULL is allowed */
 unsigned keys_count(const struct keys *k);
 /* In the order of the file. */
 const struct key *keys_at(const struct keys *k, unsigned i);

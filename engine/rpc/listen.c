@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define SLOW_QUEUE 256u
-#define ACCEPT_MAX 64u /* at once */
+#define ACCEPT_MAX 64u /* connections that are accepted at once */
 
 /* ---- requests of this process and of peers ---- */
 

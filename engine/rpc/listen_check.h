@@ -13,7 +13,7 @@ struct peer_rights {
 	uid_t store_owner;     /* the user of the serving process */
 	const struct key *key; /* NULL: a Unix user */
 	uint64_t client;       /* the id in its HELLO */
-	uint64_t peer;         /* of requests: a number for its user or key */
+	uint64_t peer;         /* the member `peer` of its requests: a number for its user or key */
 };
 /*
  * Checks a request, and makes it the peer's own: its user, its peer.  Returns 0, -EPERM if the peer

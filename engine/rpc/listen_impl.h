@@ -71,7 +71,7 @@ struct listener {
 	uint8_t store_id[64];
 	struct door doors[DOORS]; /* for Unix sockets; for TCP */
 	struct tls *tls;          /* for TCP; NULL: clear text, or there is no TCP */
-	struct keys *keys;        /* of TLS */
+	struct keys *keys;        /* the keys of TLS */
 	bool started;
 	bool paused; /* used on the loop's thread only */
 	uid_t owner;

@@ -49,7 +49,7 @@ struct watcher {
 	uint64_t known_at; /* the change of schemas after which `known` was learned */
 	struct {
 		uint64_t change; /* the last change that the notice covers */
-	} sent[UNHEARD];         /* by notice */
+	} sent[UNHEARD];         /* one for each of the last notices */
 	/* The thread that sends: tables that the user of the peer may read. */
 	struct {
 		uint32_t table;
@@ -419,7 +419,7 @@ static void on_beat(struct ev_loop *loop, ev_timer *timer, int revents)
 	uint64_t now;
 
 	mutex_lock(&l->lock);
-	now = monotonic_us(); /* not before since_us of a thread that had the lock */
+	now = monotonic_us(); /* read under the lock, so that it is not earlier than since_us */
 	TAILQ_FOREACH (w, &l->watchers, link) {
 		if (w->peer && !w->oldest && !w->sending)
 			w->oldest = l->changes;

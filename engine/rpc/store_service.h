@@ -21,9 +21,9 @@ enum ss_method {
 	SS_METRICS,
 	SS_SERVERS,       /* -> servers */
 	SS_KEY,           /* name (the purpose) -> bytes */
-	SS_CONFIRM_CLOCK, /* by the owner of the store */
+	SS_CONFIRM_CLOCK, /* only the store's owner may send this */
 	SS_CONFIG,        /* -> bytes, a text */
-	SS_CONFIG_CHANGE, /* text -> why; by the owner of the store */
+	SS_CONFIG_CHANGE, /* text -> why; only the store's owner may send this */
 	SS_CLIENTS,       /* -> bytes, a text of all clients, or of the user's own clients */
 	SS_DISCONNECT,    /* number (a client's); only the store's owner may send this */
 	SS_ALLOW,         /* number */
@@ -99,7 +99,7 @@ struct store_service;
 /* On whose behalf a connection asks. */
 struct ss_peer {
 	const char *name;      /* "user 1000", "key laptop" */
-	bool owner;            /* may do everything */
+	bool owner;            /* the peer may do everything */
 	const struct key *key; /* NULL: a user */
 };
 struct store_service_ops {

@@ -152,7 +152,7 @@ static int tls_new(struct keys *keys, bool server, struct tls **out)
 	}
 	SSL_CTX_set_session_cache_mode(t->ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_options(t->ctx, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
-	SSL_CTX_clear_options(t->ctx, SSL_OP_ALLOW_NO_DHE_KEX); /* which is psk_ke */
+	SSL_CTX_clear_options(t->ctx, SSL_OP_ALLOW_NO_DHE_KEX); /* the option permits psk_ke, an exchange without Diffie-Hellman */
 	SSL_CTX_set_mode(t->ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
 	/* A receive ends after the messages of TLS itself that have arrived, so a peer that sends nothing else does not hold the loop. */
 	SSL_CTX_clear_mode(t->ctx, SSL_MODE_AUTO_RETRY);

@@ -20,7 +20,7 @@ struct tls;
 /* Take a reference to the keys.  A client uses the first one. */
 int tls_server_new(struct keys *keys, struct tls **out) TFS_MUST;
 int tls_client_new(struct keys *keys, struct tls **out) TFS_MUST;
-void tls_free(struct tls *t); /* or NULL; its streams are closed */
+void tls_free(struct tls *t); /* its streams must be closed; NULL is allowed */
 /* Later handshakes use these. */
 void tls_set_keys(struct tls *t, struct keys *keys);
 
@@ -31,7 +31,7 @@ struct stream {
 	bool send_waits;         /* the last send needs bytes to be received first */
 	bool receive_waits;      /* the last receive needs bytes to be sent first */
 	bool more;               /* the next receive has bytes, or an error, that the socket does not report */
-	uint64_t received, sent; /* bytes, by the socket */
+	uint64_t received, sent; /* bytes that the socket has received and sent */
 	int err;                 /* the error of the socket's last call */
 	int failed;              /* 0, or the first -errno of TLS, which stays */
 	const char *reason;      /* why TLS failed, or NULL */

@@ -172,7 +172,7 @@ static inline bool ts_is_refusal(int err)
 struct ts_file {
 	TS_FILE(WIRE_MEMBER)
 };
-#define TS_FILES_MAX 4096u /* in one request or answer */
+#define TS_FILES_MAX 4096u /* the most files of one request or answer */
 
 /* A tablet and its assignment number. */
 #define TS_ASSIGNED(F)                                                                                                             \
@@ -270,7 +270,7 @@ struct ts_sample {
 	/* Since the tablet was loaded or made: cells and rows read, row mutations. */                                             \
 	F(VALUE, 12, uint64_t, reads)                                                                                              \
 	F(VALUE, 13, uint64_t, writes)                                                                                             \
-	F(VALUE, 14, uint32_t, compactions)            /* under way: TFS_COMPACTION_* of tabletfs.h */                             \
+	F(VALUE, 14, uint32_t, compactions)            /* the compactions under way: TFS_COMPACTION_* of tabletfs.h */             \
 	F(VALUE, 15, struct tfs_bytes, events)         /* lines "SECONDS TEXT" */                                                  \
 	F(ARRAY, 16, ts_sample, samples, sample_count) /* in order; a row may be there several times */
 struct ts_tablet {
@@ -312,7 +312,7 @@ struct ts_answer {
 	uint64_t *logs; /* FILES: incarnations */
 	uint32_t log_count;
 	struct tfs_bytes log; /* SEAL: the seal; SORT: records */
-	struct arena arena;   /* of bytes, tablet_end, tablet, tablets, why, files, logs, log */
+	struct arena arena;   /* the memory of bytes, tablet_end, tablet, tablets, why, files, logs, log */
 };
 void ts_answer_fini(struct ts_answer *a);
 /* Returns the row whose tablet gets the request; the first row if there are several. */

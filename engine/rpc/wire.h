@@ -59,10 +59,10 @@ struct wire_message;
 struct wire_field {
 	uint8_t number; /* 1 .. 63 */
 	enum wire_kind kind;
-	enum wire_kind element;                      /* of NUMBERS: UNSIGNED or SIGNED */
-	uint16_t offset, count_offset;               /* in the struct */
+	enum wire_kind element;                      /* for NUMBERS: UNSIGNED or SIGNED */
+	uint16_t offset, count_offset;               /* the offsets of the member and of its count in the struct */
 	uint16_t size;                               /* the size of an integer or a bool */
-	const struct wire_message *(*message)(void); /* of STRUCT, POINTER and ARRAY */
+	const struct wire_message *(*message)(void); /* for STRUCT, POINTER and ARRAY */
 };
 struct wire_message {
 	const struct wire_field *fields;

@@ -15,7 +15,7 @@ struct restore_table {
 	uid_t uid;
 	gid_t gid;
 	uint8_t salt;
-	int64_t mtime_us;                      /* of .schema */
+	int64_t mtime_us;                      /* the time of .schema */
 	const struct restore_family *families; /* in any order */
 	unsigned family_count;
 };

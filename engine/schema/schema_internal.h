@@ -92,7 +92,7 @@ enum value_form {
 };
 /* An attribute of the table, or of a family or group. */
 struct attribute {
-	const char *name; /* in .schema */
+	const char *name; /* its name in .schema */
 	enum value_form form;
 	size_t at, size; /* where the member of struct schema, tfs_family or tfs_group is */
 	uint64_t least, most;

@@ -48,7 +48,7 @@ struct shared {
 	uint32_t row_bytes;       /* the length of the key of the row that is run; `row` has its first CHANNEL_ROW bytes */
 	uint8_t row[CHANNEL_ROW];
 	struct shared_failure failure;
-	struct shared_ring in, out; /* to the worker, to the server */
+	struct shared_ring in, out; /* the ring to the worker, and the ring to the server */
 };
 
 /* One end of a ring. */

@@ -20,7 +20,7 @@ struct script_outputs {
 	/* The result that comes next: */
 	unsigned output;
 	size_t item;
-	struct map_entry **sorted; /* of this output, or NULL */
+	struct map_entry **sorted; /* the sorted entries of this output, or NULL */
 	char key[NUMBER_TEXT], value[NUMBER_TEXT];
 };
 

@@ -21,12 +21,12 @@ struct row_cell {
 struct worker {
 	struct shared *shared;
 	struct ring_end in, out;
-	struct script_limits limits; /* of the run */
+	struct script_limits limits; /* the limits of the run */
 	struct budget budget;        /* all memory of the run */
 	uint64_t collected;          /* bytes in use after the last early collection */
 	uint64_t used;               /* instructions of this row */
-	uint64_t time_end_us;        /* of processor time; 0: no run is open */
-	lua_State *lua;              /* of the run, or NULL */
+	uint64_t time_end_us;        /* the processor time at which the run must have ended; 0: no run is open */
+	lua_State *lua;              /* the state of the run, or NULL */
 	bool filter, begun;          /* begun: the declarations are over */
 	bool in_row;
 	char name[OUTPUT_NAME_MAX + 1];

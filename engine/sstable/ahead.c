@@ -35,7 +35,7 @@
 
 enum {
 	SLOTS = 10,
-	AHEAD = 8,                   /* in addition to the two in use */
+	AHEAD = 8,                   /* slots in addition to the two slots in use */
 	RUN_MIN = 2,                 /* blocks in order before a walk reads ahead */
 	START_AT = 2,                /* wanted blocks for which the worker is queued */
 	BLOCK_BYTES_MAX = 512 << 10, /* larger ones are not read ahead */

@@ -36,7 +36,7 @@ int blockfile_writer_train(
  */
 #define BLOCKFILE_NO_BASE UINT32_MAX
 struct blockfile_unit {
-	uint64_t offset; /* in the file */
+	uint64_t offset; /* its offset in the file */
 	uint32_t stored; /* bytes */
 };
 int blockfile_writer_unit(
@@ -61,8 +61,8 @@ void blockfile_writer_free(struct blockfile_writer *w);
 /* ---- reading ---- */
 struct blockfile;
 struct blockfile_counters {   /* added to atomically, shared by the files of one cache */
-	uint64_t blocks_read; /* of data */
-	uint64_t bytes_read;  /* of blocks and sections */
+	uint64_t blocks_read; /* blocks of data that were read */
+	uint64_t bytes_read;  /* bytes of the blocks and sections that were read */
 };
 /*
  * Opens, reads and checks trailer, map and dictionary.  `bytes` is the size that

@@ -52,9 +52,9 @@ struct blockfile_writer {
 	bool finished, twice;
 	enum sst_codec codec, key_codec;
 	uint64_t identity;                          /* the identity of the file */
-	uint64_t logical;                           /* ended blocks */
-	uint64_t physical;                          /* stored units and ended runs, pending included */
-	uint64_t written;                           /* in the file */
+	uint64_t logical;                           /* the logical size of the ended blocks */
+	uint64_t physical;                          /* the bytes of stored units and ended runs, including pending ones */
+	uint64_t written;                           /* bytes that are in the file */
 	uint64_t out;                               /* how many bytes of the file have been passed to file_write_out */
 	uint64_t before;                            /* stored bytes of the ended blocks and their units */
 	uint64_t units, unit_bytes, new_unit_bytes; /* new_unit_bytes: bytes of units stored since the last block ended */

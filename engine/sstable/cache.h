@@ -108,7 +108,7 @@ void cache_unlist(struct sst_cache *c, struct sst *s);
 /* open_table.c */
 /* Opens the file of s.  -EBADMSG, -EIO if the file is missing. */
 int open_table_new(struct sst *s, struct open_table **out) TFS_MUST;
-void open_table_close(struct open_table *t); /* and its idle iterators; NULL is allowed */
+void open_table_close(struct open_table *t); /* closes the table and its idle iterators; NULL is allowed */
 void open_table_iter_free(struct sst_iter *it);
 
 /* sst.c */

@@ -65,10 +65,10 @@ int sst_codec_by_name(const char *name)
 struct coder {
 	enum sst_codec codec;
 	int level;
-	bool ldm; /* the present setting in zstd */
+	bool ldm; /* zstd's present setting of long-distance matching */
 	ZSTD_CCtx *zstd;
 	ZSTD_CCtx *against; /* for coder_encode_against, made when first needed */
-	bool has_dict;      /* in use */
+	bool has_dict;      /* the coder uses a dictionary */
 	struct buf dict, packed, out, out_against;
 };
 
@@ -244,7 +244,7 @@ static int make_dict(struct coder *c, struct tfs_bytes raw, const uint32_t *leng
 	for (size_t i = 0; i < samples; i++)
 		sizes[i] = SAMPLE_BYTES;
 	got = ZDICT_trainFromBuffer(c->dict.p, want, train.p, sizes, (unsigned)samples);
-	if (!ZDICT_isError(got)) /* else the units are too uniform or too random: plain zstd is used */
+	if (!ZDICT_isError(got)) /* on an error the units are too uniform or too random, and plain zstd is used */
 		c->dict.n = got;
 out:
 	buf_fini(&train);

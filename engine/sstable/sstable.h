@@ -110,7 +110,7 @@ struct sst_cache_stats {
 	uint64_t block_bytes_max, table_bytes_max;
 	uint64_t cell_hits, cell_misses;   /* sst_find took the cell from the cache, or searched the table */
 	uint64_t block_hits, block_misses; /* searches of the block cache; an iterator on the block needs none */
-	uint64_t blocks_read;              /* of keys, and units, from disk */
+	uint64_t blocks_read;              /* blocks of keys, and units, that were read from disk */
 	uint64_t bytes_read;               /* bytes of SSTables read from disk: the blocks above, and reads when files are opened */
 	uint64_t table_opens, probes, probe_misses; /* searches of filters, and those without a match */
 };
@@ -143,7 +143,7 @@ void sst_expect_bytes(struct sst *s, uint64_t bytes);
 void sst_put(struct sst *s);
 /* A tablet's list no longer has the file, durably, or never had it. */
 void sst_retire(struct sst *s);
-/* by: 1 when a tablet lists the file, -1 when it drops it.  sst_shared: more than one does. */
+/* by: 1 when a tablet lists the file, -1 when it drops it. sst_shared returns true if more than one tablet lists it. */
 void sst_share(struct sst *s, int by);
 bool sst_shared(const struct sst *s);
 const char *sst_path(const struct sst *s);

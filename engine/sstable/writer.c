@@ -26,12 +26,12 @@
 #include <stdlib.h>
 
 enum {
-	BLOCK_KEYS_MIN = 16, /* or this multiple of the longest key */
+	BLOCK_KEYS_MIN = 16, /* a block has this many keys, or this multiple of its longest key */
 	BLOCK_BYTES_DEFAULT = 2 << 10,
 	KEY_BLOCK_BYTES = 4 << 10,
 	VALUES_SHARE = 4, /* a block with this part of values, or more, is compressed as values are */
 	PARTITION_KEYS = 65536,
-	RECENT = 8, /* a power of two */
+	RECENT = 8, /* must be a power of two */
 	RESTART_BYTES = 4096,
 	RESTART_KEYS_MAX = 16, /* LevelDB's default */
 	PAIR_BYTES_MAX = BFF_RAW_MAX / 2,
@@ -238,7 +238,7 @@ int sst_writer_finish(struct sst_writer *w, struct tfs_bytes properties, uint64_
 	}
 	if (!err)
 		err = blockfile_writer_finish(w->file, w->keys, w->partitions, buf_bytes(&filters), properties, bytes);
-	w->err = err ? err : -EINVAL; /* for all later calls */
+	w->err = err ? err : -EINVAL; /* all later calls return an error */
 	buf_fini(&filters);
 	return err;
 }

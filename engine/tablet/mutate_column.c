@@ -221,8 +221,8 @@ static int mcolumn_seek(struct mutation *m, const struct mcolumn *c, int64_t ts,
 }
 
 /*
- * Sets *ts to the latest time at which the rule hides a version that has any
- * number of newer ones.  Returns false if it hides no version.
+ * Sets *ts to the latest time at which the rule hides a version, however many newer versions
+ * there are.  Returns false if it hides no version.
  */
 static bool rule_hides_up_to(const struct gc_rule *rule, int64_t now, int64_t *ts)
 {
@@ -350,7 +350,7 @@ int mcolumn_next_kept(struct mutation *m, struct mcolumn *c, struct mwalk *w, st
 		struct mversion *v = w->begun ? versions_below(c, w->last) : RB_MIN(mversions, &c->versions);
 		int err;
 
-		if (v && mcolumn_has_read(c, v->ts)) { /* so it is not absent */
+		if (v && mcolumn_has_read(c, v->ts)) { /* all versions at v->ts and above have been read, so v is not absent */
 			*w = (struct mwalk){true, v->ts};
 			*out = v;
 			return 0;

@@ -225,7 +225,7 @@ struct token;
 struct tablet_row {
 	const struct row_mutation *m;
 	struct tfs_result *results; /* m->op_count of them, or NULL */
-	struct token *token;        /* of tablet_token_begin, or NULL */
+	struct token *token;        /* the token of tablet_token_begin, or NULL */
 	bool done;                  /* the mutation has ended, with the outcome in the next members */
 	int err;
 	unsigned failed_op; /* the operation that caused the error, from 1, or 0 */

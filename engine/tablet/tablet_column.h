@@ -32,7 +32,7 @@ struct colread {
 	unsigned count, unopened;
 	int64_t unopened_newest_us; /* the newest timestamp in the unopened files, if there are any */
 	uint64_t seq;               /* the reader sees entries up to this sequence */
-	size_t row_len, column_len; /* in key: bytes of the encoded row; of row, family and qualifier together */
+	size_t row_len, column_len; /* lengths in `key` of the encoded row, and of row, family and qualifier together */
 	struct buf key;             /* a probe's tag, the column, and space for a suffix */
 	struct buf probe;           /* scratch */
 	uint64_t del_seq;           /* the sequence of the newest delete of the row or family */

@@ -57,7 +57,7 @@ static bool scan_column_deletes(const void *arg, struct tfs_bytes row, uint16_t 
 		return true;
 	may = cellkey_probe(&probe, 'C', row, family, qualifier) != 0;
 	if (!may) {
-		from = tfs_bytes_of(probe.p + 1, probe.n - 1); /* after the tag */
+		from = tfs_bytes_of(probe.p + 1, probe.n - 1); /* the probe without its tag */
 		may = buf_append_bytes(&to, from) || buf_be64(&to, UINT64_MAX) || buf_be64(&to, UINT64_MAX) || buf_u8(&to, 0xff);
 	}
 	for (unsigned i = 0; i < v->file_count && !may; i++) {
@@ -169,7 +169,7 @@ static int live_open(struct tablet *t, const struct snap *snap, const struct sca
 	const struct view_times times = scan_times(snap->schema, spec, now);
 	struct tfs_bytes row_to = spec->pub.row_to, end = tablet_end(t), from_row = spec->pub.row_from;
 	struct buf from = {0}, to = {0}, probe = {0};
-	struct view *some = NULL; /* the iterators need only what snap's view holds, too */
+	struct view *some = NULL; /* may be freed before the iterators: snap's view holds the same files */
 	struct iter *merged;
 	int err;
 

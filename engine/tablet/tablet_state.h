@@ -154,8 +154,8 @@ struct tablet {
 	struct task flush_task, merge_task, major_task;
 	uint64_t flush_backoff_us, merge_backoff_us, major_backoff_us;
 	/*
-	 * Monotonic.  If the disk had no space for the last major compaction,
-	 * the next one waits until then; else 0.
+	 * Monotonic.  If the disk had no space for the last major compaction, the next major
+	 * compaction waits until this time; otherwise 0.
 	 */
 	_Atomic uint64_t major_after_us;
 	_Atomic bool major_unfinished; /* there is a pending_major: major_task repeats its edit */

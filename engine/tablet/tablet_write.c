@@ -515,7 +515,7 @@ static void group_end(struct row_group *g)
 		return;
 	last = v + g->n - 1;
 	last->row->err = log_wait_deferred(t->env->log, &last->ticket, &wakeups);
-	/* The log has answered most of the writers before the last one. */
+	/* The log has answered most of the writers before the last writer. */
 	for (; v < last; v++)
 		if (!log_ticket_done(&v->ticket, &v->row->err)) {
 			log_wake(&wakeups);

@@ -48,9 +48,9 @@ int vmem_new(_Atomic size_t *memory_used, struct vmem **out) TFS_MUST;
 struct vmem *vmem_get(struct vmem *m);
 void vmem_put(struct vmem *m);
 /*
- * Called when one tablet has flushed m.  After the last one the memory of m is
- * no longer accounted, so it does not slow writers down.  Readers may still use
- * m.
+ * Called when one tablet has flushed m.  After the last tablet has flushed it,
+ * the memory of m is no longer accounted, so it does not slow writers down.
+ * Readers may still use m.
  */
 void vmem_flushed(struct vmem *m);
 /* Raises the accounted memory of m after inserts.  Returns the accounted bytes of m.  The caller holds the tablet's lock. */
@@ -70,8 +70,8 @@ struct vfile {
 	struct file_usage *_Atomic usage; /* read on first use */
 	_Atomic unsigned codec;           /* 1 + the codec of its blocks; 0: not read yet (vfile_codec) */
 	/*
-	 * Monotonic.  A background compaction failed to read the file, so the
-	 * next ones skip it until then.  UINT64_MAX: damaged.
+	 * Monotonic.  A background compaction failed to read the file, so later compactions
+	 * skip it until this time.  UINT64_MAX: damaged.
 	 */
 	_Atomic uint64_t excluded_until_us;
 	/*

@@ -27,7 +27,7 @@
 struct checked {
 	UT_hash_handle hh;
 	uint64_t id[3];           /* table, incarnation, number */
-	struct tablet_file first; /* as the first of its tablets lists it, without rows */
+	struct tablet_file first; /* the file as its first tablet lists it, without rows */
 };
 
 static struct checked *checked_find(struct checked *set, uint32_t table, uint64_t incarnation, uint64_t number)

@@ -30,7 +30,7 @@ struct offline_table {
 	struct store_schema *store;
 	bool misplaced; /* check_salt_of has reported a row */
 };
-struct offline_row { /* of METADATA */
+struct offline_row { /* a row of METADATA */
 	struct buf key;
 	struct meta_tablet m; /* begin is the hint, as stored */
 	struct buf begin;     /* where the previous tablet ends */

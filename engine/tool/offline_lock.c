@@ -133,7 +133,7 @@ static struct offline_file *add_file(struct offline *store, const char *name, co
 struct walk {
 	struct report *r;
 	struct offline *store;
-	const char *path, *prefix; /* of names: "" or "tables/" */
+	const char *path, *prefix; /* the prefix of names: "" or "tables/" */
 };
 
 static int read_entry(void *arg, const char *name, bool is_dir)

@@ -21,7 +21,7 @@ struct repair {
 	uint64_t incarnation; /* the incarnation of the files that this repair writes, above all that exist */
 	uint64_t next_file;
 	uint32_t table_max;        /* the greatest table id that exists */
-	struct repair_log *logs;   /* all that exist or are named */
+	struct repair_log *logs;   /* all logs that exist or are named */
 	struct repair_file *files; /* all SSTables that exist or are named */
 	/* Set by repair_meta_plan. */
 	struct meta_tablet *tablets; /* the users' tablets after the repair, in order */
@@ -49,7 +49,7 @@ struct repair_log {
 	struct repair_log *next;
 	uint64_t incarnation;
 	const char *dir;
-	bool named;    /* by a redo set; from is the least redo point */
+	bool named;    /* a redo set names the log; `from` is the least redo point */
 	bool of_meta;  /* named by a redo set of METADATA or of the root tablet */
 	uint64_t from; /* 0 if it is replayed from its beginning */
 	bool examined;
@@ -84,7 +84,7 @@ struct repair_file {
 	bool examined;
 	bool changed,
 		gone; /* gone: the file is missing, or no entry can be read; changed: the file is gone, or was written anew under another name */
-	struct tablet_file now; /* after the repair; without begin and end */
+	struct tablet_file now; /* the file after the repair; without begin and end */
 	struct offline_gaps lost;
 };
 /* Finds or adds the file. */

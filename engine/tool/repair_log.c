@@ -43,7 +43,7 @@ struct segment {
 struct log_scan {
 	struct segment *segments;
 	unsigned segment_count;
-	struct found *v; /* by LSN, one for each */
+	struct found *v; /* in the order of LSNs; one for each LSN */
 	size_t count;
 	uint64_t stated; /* the highest LSN that a header or record states as durable */
 	uint64_t salt;   /* the salt of the frames' checksums; unknown if no header is valid */
@@ -88,7 +88,7 @@ static int add_segment(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-/* Takes from the seal what a header states, because a zombie cannot change the seal. */
+/* Reads the seal in the place of the headers, because a zombie cannot change the seal. */
 static void read_seal(const struct repair_log *g, struct segment *s)
 {
 	const struct log_seal_segment *x = g->seal.segments, *end = x + g->seal.count;

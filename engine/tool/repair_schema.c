@@ -239,7 +239,7 @@ static int restore_schema(struct schemas *a, uint32_t table, struct damaged *x, 
 	return err;
 }
 
-/* Returns the damaged file of the table.  any: else the only one that is left, if its table is not known. */
+/* Returns the damaged file of the table.  any: if there is none, returns the only damaged file that is left and whose table is not known. */
 static struct damaged *damaged_of(const struct schemas *a, uint32_t table, bool any)
 {
 	struct damaged *one = NULL;

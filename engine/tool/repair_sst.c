@@ -150,7 +150,7 @@ static int finish_file(struct rewrite *w, struct repair_file *out)
 	return err;
 }
 
-/* Prints what the file has after the repair, and its losses.  entry: METADATA's, or the file's own properties, or bytes 0. */
+/* Prints the contents of the file after the repair, and its losses. entry: METADATA's entry, or the file's own properties, or bytes 0. */
 static int report_rewrite(struct rewrite *w, const struct tablet_file *entry)
 {
 	const struct props *now = &w->count.p;

@@ -18,7 +18,7 @@
 enum { EXIT_CLEAN = 0, EXIT_DAMAGED = 1, EXIT_CANNOT = 2 };
 
 struct arguments {
-	const char *option[128]; /* by option.val: its argument, or "" if it takes none; NULL: not given */
+	const char *option[128]; /* the argument of each option, by option.val; "" if it takes none; NULL if it was not given */
 	char **operand;
 	int operands;
 	const struct command *command, *const *commands; /* the subcommand, and all subcommands, up to NULL */

@@ -23,8 +23,8 @@ enum { TRANSFER_BYTES = 1 << 20 }; /* the bytes of a read or a write */
 struct place {
 	const char *path;
 	int dir;                 /* a descriptor of the mounted table, or -1 */
-	struct tfs_store *store; /* or NULL */
-	struct tfs_table *table; /* in store */
+	struct tfs_store *store; /* the opened store, or NULL */
+	struct tfs_table *table; /* a table of `store` */
 };
 /* Returns true if the text is a source that another process serves, and so no path of this host. */
 bool source_is_served(const char *source);

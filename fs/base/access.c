@@ -19,7 +19,7 @@ static _Thread_local struct {
 } asker;
 
 static _Thread_local struct {
-	const struct tfs_user *as; /* of fs_ask_as; not owned */
+	const struct tfs_user *as; /* the user of fs_ask_as; not owned */
 	struct caller *own;        /* the caller of the request, once it was wanted */
 } ask;
 
@@ -205,8 +205,8 @@ static bool read_groups(pid_t pid, struct caller **caller)
 	f = pid > 0 ? fopen(path, "re") : NULL;
 	while (f && !known && getline(&line, &cap, f) > 0) {
 		if (strncmp(line, "Uid:", 4) == 0)
-			same_uid =
-				last_id(line) == fs_uid_across((*caller)->user.uid); /* else another process has got the number */
+			same_uid = last_id(line) ==
+				fs_uid_across((*caller)->user.uid); /* if they differ, another process has got the number */
 		else if (strncmp(line, "Gid:", 4) == 0)
 			same_gid = last_id(line) == fs_gid_across((*caller)->user.gid);
 		else if (strncmp(line, "Groups:", 7) == 0)

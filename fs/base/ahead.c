@@ -47,7 +47,7 @@ struct read_row {
 	size_t bytes, key_n; /* bytes is an estimate of its memory */
 	struct ahead_cell *cells;
 	unsigned cap;
-	struct arena arena; /* of their bytes */
+	struct arena arena; /* the memory of the cells' bytes */
 	uint8_t key[];
 };
 

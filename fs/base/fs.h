@@ -29,7 +29,7 @@ struct fs {
 	const char *source, *mountpoint; /* as in the messages */
 	bool read_only, quiet, latest;
 	bool shared; /* the store is another process's, so cells change without this mount */
-	/* Set while the server of a shared store reports what changes.  Otherwise nothing is kept, here or in the kernel. */
+	/* Set while the server of a shared store reports changes.  Otherwise nothing is kept, here or in the kernel. */
 	_Atomic bool may_keep;
 	bool many_users;   /* allow_other */
 	bool own_checks;   /* modes and owners are checked here (fs/base/permit.h), not by the kernel */
@@ -53,7 +53,7 @@ struct fs {
 	 * to do.
 	 */
 	struct cache dir_times;
-	struct cache view_ends; /* of views with limit: the last row (fs/node/source.c); the stamp is `changes` */
+	struct cache view_ends; /* the last rows of views with a limit (fs/node/source.c); the stamp is `changes` */
 };
 extern struct fs fs;
 

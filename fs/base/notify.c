@@ -42,9 +42,9 @@ struct item {
 
 struct later {
 	TAILQ_ENTRY(later) link;
-	struct node *dir; /* counted.  Unless all, it has the flag NODE_EXPIRING, and is in the queue once */
+	struct node *dir; /* counted.  If `all` is not set, it has the flag NODE_EXPIRING, and is in the queue only once */
 	uint64_t due_us;
-	bool all, names; /* all nodes of dir, a table, and their names (changes_access) */
+	bool all, names; /* invalidate all nodes of dir, which is a table, and also drop their names (changes_access) */
 };
 
 TAILQ_HEAD(items, item);
@@ -428,7 +428,8 @@ static void notify_later_item(struct later *l)
 	invalidate_attributes(&c, l->all);
 	if (!l->all)
 		for (unsigned i = 0; i < c.listing_count; i++)
-			(void)order(id_of(c.listings[i]), NULL, 0, (uid_t)-1); /* by time, for no user */
+			(void)order(
+				id_of(c.listings[i]), NULL, 0, (uid_t)-1); /* the invalidation is due by time, and not for a user */
 	for (unsigned i = 0; i < c.entry_count; i++)
 		(void)order(c.entries[i].parent, c.entries[i].name, 0, (uid_t)-1);
 	changes_fini(&c);

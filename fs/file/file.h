@@ -24,9 +24,9 @@
 
 /* How far a descriptor of a plain name has read its version. */
 enum reader_end {
-	READER_WITHIN, /* not to the last byte */
-	READER_ALL,    /* to the last byte */
-	READER_TOLD,   /* to the last byte, and stat has shown the newest version to its process */
+	READER_WITHIN, /* it has not read the last byte */
+	READER_ALL,    /* it has read the last byte */
+	READER_TOLD,   /* it has read the last byte, and stat has shown the newest version to its process */
 	READER_END,    /* a read has returned end of file */
 };
 

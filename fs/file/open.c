@@ -77,7 +77,7 @@ struct plain_opening {
 	struct cell_place place;
 	struct family_info family;
 	struct tfs_info info;    /* the newest version; ts is INT64_MIN if there is none */
-	struct cell_first first; /* for reading only: its first bytes; else p is NULL */
+	struct cell_first first; /* for reading only: the first bytes of the newest version; otherwise p is NULL */
 };
 
 /* Finds the newest version, and sets the members from `exists` on.  Another descriptor may have created the cell first: its content is the base. */

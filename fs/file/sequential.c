@@ -153,7 +153,7 @@ void sequential_release(fuse_req_t req, struct sequential *s)
 	LIST_REMOVE(s, all);
 	mutex_unlock(tree_mutex());
 	if (req)
-		fuse_reply_err(req, 0); /* before the wait for what was written: ofile_release() */
+		fuse_reply_err(req, 0); /* replies before it waits for the written bytes, for the reason in ofile_release() */
 	s->req = NULL;
 	if (ops_of(s)->close)
 		ops_of(s)->close(s, &c);

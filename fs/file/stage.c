@@ -36,7 +36,7 @@ static struct {
 	bool cannot_punch; /* the file system does not punch holes, so there is no shared file */
 	uint32_t next;     /* the first slot that was never used */
 	uint32_t *freed;   /* slots that were used and freed */
-	size_t n;          /* of freed[] */
+	size_t n;          /* the number of slots in freed[] */
 } spill = {.fd = -1};
 
 static _Atomic uint64_t memory_used, memory_spared;

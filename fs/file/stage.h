@@ -49,7 +49,7 @@ struct stage {
  * tried, then /tmp.  Called before any stage is used.
  */
 void stage_set_directory(const char *path);
-uint64_t stage_memory_used(void); /* bytes, of all images in memory */
+uint64_t stage_memory_used(void); /* the bytes of all images in memory */
 
 void stage_init(struct stage *s);
 void stage_fini(struct stage *s);

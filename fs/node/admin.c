@@ -290,7 +290,8 @@ out:
 struct acting {
 	struct node *n;              /* the control file */
 	const struct caller *caller; /* the user who opened it */
-	struct tfs_table *t; /* on behalf of the caller: the server and the master check the verb.  NULL: it is of no table */
+	struct tfs_table *
+		t; /* on behalf of the caller: the server and the master check the verb.  NULL: the control file belongs to no table */
 };
 
 static int drop_rows(const struct acting *a, struct tfs_bytes prefix, struct changes *c)

@@ -80,7 +80,7 @@ static bool same_column(const struct resolved *a, const struct resolved *b)
 	return bytes_eq(node_key(a->parent), node_key(b->parent)) && bytes_eq(buf_bytes(&a->key), buf_bytes(&b->key));
 }
 
-/* Writers of the source write to the target from now on.  If the target's node was ended, its name gets a new one. */
+/* Writers of the source write to the target from now on.  If the target's node was ended, its name gets a new node. */
 static void descriptors_forward(struct node *source, struct node *target, int64_t ts)
 {
 	struct node *now = NULL;
@@ -244,7 +244,7 @@ int cell_take_scratch(struct renaming *m)
 		err = scratch_commit(x, target, m->caller, latest, &ts, c);
 	if (err == 0) {
 		if (ts == was)
-			replaced.name_ts = TFS_NO_TIME; /* in .latest: that version has the new bytes now */
+			replaced.name_ts = TFS_NO_TIME; /* in .latest the target's version has the new bytes now */
 		displaced_end(&replaced, c);
 		descriptors_forward(m->source, target, ts);
 		err = scratch_remove(m->source);

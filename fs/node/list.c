@@ -90,7 +90,7 @@ int lister_new(struct node *dir, const struct cursor *from, bool values, struct 
 	if (err == 0 && from) {
 		l->at.phase = from->phase;
 		l->at.number = from->number;
-		l->phase_begun = true; /* after an entry, even if its key is empty and its timestamp 0 */
+		l->phase_begun = true; /* the phase has an entry, also if the key is empty and the timestamp 0 */
 		err = buf_append_bytes(&l->at.key, buf_bytes(&from->key));
 	}
 	if (err) {

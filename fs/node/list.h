@@ -57,7 +57,7 @@ struct lister {
 	struct source source; /* the source of `base` */
 	struct tfs_scan *scan;
 	struct ahead_row *row; /* a row that was read before, which replaces the scan; counted, or NULL */
-	unsigned row_at;       /* its next cell */
+	unsigned row_at;       /* the index of the next cell of `row` */
 	bool scan_done, peeked;
 	struct tfs_cell cell; /* the scan's current cell, if `peeked` is set */
 	struct buf from, to;  /* the scan's range */

@@ -143,7 +143,7 @@ bool fs_schema_family_dropped(struct node *n)
 	bool dropped;
 
 	n = node_above(n, NODE_FAMILY);
-	dropped = n && fs_schema_name(n, &name) == -ENOENT; /* not if memory is short */
+	dropped = n && fs_schema_name(n, &name) == -ENOENT; /* a lack of memory does not mean that it was dropped */
 	buf_fini(&name);
 	if (dropped)
 		drop_orphans(node_table(n));

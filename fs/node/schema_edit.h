@@ -35,8 +35,9 @@ int fs_schema_edit(struct node *n, const struct tfs_schema_edit *e, struct chang
 struct caller;
 int fs_schema_edit_as(struct node *n, const struct tfs_schema_edit *e, const struct caller *caller, struct changes *c) TFS_MUST;
 /*
- * The schema of n's table, which was `before`, has changed: collects what the kernel may have of it.  The caller holds
- * fs.schema_lock if it has changed it; otherwise a name that a family had between two changes would not be dropped.
+ * The schema of n's table, which was `before`, has changed: collects the kernel's copies that are
+ * out of date.  The caller holds fs.schema_lock if it has changed it; otherwise a name that a
+ * family had between two changes would not be dropped.
  */
 void fs_schema_changed(struct node *n, const struct tfs_schema *before, struct changes *c);
 /* Sets the whole schema. */

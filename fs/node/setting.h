@@ -19,7 +19,7 @@ struct setting {
 	int (*render)(struct node *n, struct buf *out);
 	/* Applies the text written since the last call, on behalf of the user who opened the file.  It ends in a newline, except at flush.  NULL: the file can only be read. */
 	int (*apply)(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c);
-	enum tfs_schema_op op; /* for apply, of a setting in the schema */
+	enum tfs_schema_op op; /* the edit that apply makes, for a setting that is in the schema */
 	/* The log: descriptors read lines as they are logged; the size depends on the descriptors. */
 	int (*read)(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got);
 	uint64_t (*size)(struct node *n, uint64_t size);

@@ -118,7 +118,7 @@ int acl_get(struct node *n, const char *name, struct buf *out)
 
 /* An ACL that a user sets. */
 struct acl {
-	const uint8_t *entries; /* not aligned */
+	const uint8_t *entries; /* the entries may not be aligned */
 	size_t count;
 	unsigned owner, group, mask, other;
 	bool extended; /* it has entries that a mode cannot express */

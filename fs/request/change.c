@@ -299,7 +299,7 @@ static int rename_any(struct renaming *m)
 	if (err == 0)
 		err = permit_sticky(m->dir, m->source);
 	if (err == 0 && m->newdir != m->dir && node_is_dir(m->source))
-		err = permit(m->source, PERMIT_WRITE); /* its name .. changes */
+		err = permit(m->source, PERMIT_WRITE); /* the entry `..` of the directory changes */
 	if (err)
 		return err;
 	err = tree_resolve_new(m->newdir, m->newname, &m->to);

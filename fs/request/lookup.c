@@ -78,7 +78,7 @@ void request_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		err = 0;
 	node_put(other);
 	if (err == 0 && n->kind == NODE_PLAIN && fi && fi->fh)
-		st.st_size = (off_t)ofile_seek_end(fi); /* for lseek, the end of what this descriptor reads */
+		st.st_size = (off_t)ofile_seek_end(fi); /* for lseek, the end of the bytes that this descriptor reads */
 	if (err == -ENOENT && node_is(n, KIND_CELL) && family_info_get(n->parent, &f) == 0) {
 		/* Removed since it was looked up: a file without a name.  If it is to be opened, OPEN decides. */
 		cell_attr(n, &f, n->kind == NODE_VERSION ? n->ts : fs_now_us(), fs_now_us(), 0, &st);

@@ -253,7 +253,7 @@ static int answer_fill(struct answer *a, struct stream *s, uint64_t ordinal)
 			break;
 		at++;
 		r = remember_entry(a, at, &l->at);
-		if (r == 0) /* before the kernel can have the offset */
+		if (r == 0) /* notes the place before the kernel gets the offset */
 			r = stream_remember(a->stream, at, &l->at);
 		if (r == 0)
 			r = add_entry(a, &e, offset_of(a->stream, at));

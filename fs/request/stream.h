@@ -40,7 +40,7 @@ struct stream {
 	bool damaged;         /* a block could not be read, so the listing ends with EIO */
 	bool ended;           /* pool lock: its end was sent */
 	unsigned users;       /* counts the open directory and requests, under the pool's lock; 0 if it is idle */
-	size_t bytes;         /* with its places */
+	size_t bytes;         /* the memory of the stream and its places */
 	struct place *recent; /* ordinal n is at n % recent_cap */
 	unsigned recent_cap;
 	struct place *checkpoints;

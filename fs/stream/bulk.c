@@ -99,7 +99,7 @@ static int note_refused(void *arg, uint64_t number, int err, const char *reason)
 	return err == -EACCES ? err : -EINVAL;
 }
 
-/* Frees what g has. */
+/* Frees the members of g. */
 static void importing_free(struct importing *g)
 {
 	import_free(g->import);

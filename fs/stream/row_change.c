@@ -35,7 +35,7 @@ struct removed_column {
 	struct node *family; /* counted */
 	struct buf qualifier;
 	struct versions versions;
-	bool whole; /* all of them */
+	bool whole; /* all versions are removed */
 };
 struct removal {
 	struct removed_column *columns;
@@ -81,7 +81,7 @@ static int family_named(struct node *row, const char *name, struct node **out)
 	return err;
 }
 
-/* Adds a version to the last column, or to a new one. */
+/* Adds a version to the last column, or to a new column. */
 static int removal_add(struct removal *r, struct node *row, uint16_t family, struct tfs_bytes qualifier, int64_t ts, bool whole)
 {
 	struct removed_column *last = r->count ? &r->columns[r->count - 1] : NULL, fresh = {.id = family, .whole = whole};
@@ -318,7 +318,7 @@ static void note_all(struct node *row, const struct mutation_line *edits, unsign
 	dir_time_raise(row, c);
 	dir_time_raise(row->parent, c);
 	c->entries_first = r->count > 0; /* no process holds a directory's lock during it */
-	if (err) {                       /* the family was dropped, or there is no memory to name what changed */
+	if (err) {                       /* the family was dropped, or there is no memory to list the changes */
 		table_new_epoch(node_table(row));
 		changes_table(c, node_table(row));
 	}

@@ -38,7 +38,7 @@ struct seen_family {
 	uint64_t sum;
 };
 struct replacing {
-	struct node *file; /* for messages */
+	struct node *file; /* the file that messages name */
 	struct node *row;
 	struct tfs_table *table; /* the user's */
 	const struct tfs_schema *schema;
@@ -192,7 +192,7 @@ struct row_text {
 	size_t read;
 	struct buf written;
 	struct json_end end;
-	uint64_t counted; /* in memory_all */
+	uint64_t counted; /* bytes that are counted in memory_all */
 };
 
 static int row_json_open(struct sequential *s, int flags)

@@ -27,7 +27,7 @@ int clients_bury(struct server *s, const struct ts_request *q, struct ts_answer 
  * dead server; -ENOMEM.
  */
 int client_begin(struct server *s, const struct ts_request *q) TFS_MUST;
-void client_end(struct server *s, const struct ts_request *q); /* after it, if client_begin returned 0 */
+void client_end(struct server *s, const struct ts_request *q); /* called after the request, if client_begin returned 0 */
 
 /* ---- traffic.c: counts of requests, and their times ---- */
 extern const struct server_part traffic_part;
@@ -99,7 +99,7 @@ int scripts_new(const struct ts_request *q, struct open_scan *o) TFS_MUST;
  * run whose script fails has a last batch with one cell of the family SCAN_SCRIPT_FAILED: ts is -errno, the value the reason.
  */
 int scripts_fill(struct scripts *x, struct server *s, struct open_scan *o, struct scan_batch *b) TFS_MUST;
-void scripts_set_batch(struct open_scan *o, size_t bytes); /* as tablet_scan_set_batch */
+void scripts_set_batch(struct open_scan *o, size_t bytes); /* does for such a scan what tablet_scan_set_batch does */
 void scripts_free(struct open_scan *o);
 
 /* ---- actions.c: flushes, compactions, splits, merges ---- */

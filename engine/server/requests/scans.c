@@ -196,7 +196,8 @@ static void task_run(struct task *t)
 	bool armed;
 
 	mutex_lock(&s->scans->lock);
-	s->scans->armed = false; /* before the look, so that a scan that is kept during it queues the task again */
+	s->scans->armed =
+		false; /* set before the look at the scans, so that a scan that is added meanwhile queues the task again */
 	mutex_unlock(&s->scans->lock);
 	if (!scans_free_idle(s) || s->closing)
 		return;

@@ -247,7 +247,7 @@ struct row_run {
 	const struct ts_request *q;
 	struct served_tablet *served;
 	struct tablet_row *rows;
-	uint32_t from, count; /* of q->rows */
+	uint32_t from, count; /* the range of q->rows */
 };
 
 static enum disk_use disk_use_of(const struct row_run *run, const struct row_mutation *m)
@@ -347,7 +347,8 @@ static int run_begin_token(const struct row_run *run, struct tablet_row *r)
 	int known = tablet_token_begin(run->served->tablet, &run->q->token, peer, r);
 
 	if (known == 1 ||
-		(known == -MUTATION_ANSWERED && run->q->row_count > 1)) /* else its error is the request's, which is counted */
+		(known == -MUTATION_ANSWERED &&
+			run->q->row_count > 1)) /* the error of a single row is the request's error, which is counted elsewhere */
 		traffic_refused(run->s, run->q, -MUTATION_ANSWERED);
 	return known == -EAGAIN ? known : 0;
 }

@@ -386,7 +386,7 @@ static int add_tablet(struct table_numbers *t, struct tablet *tablet)
 
 struct usage_metric {
 	const char *name, *help;
-	size_t at; /* in struct tablet_family */
+	size_t at; /* the member's offset in struct tablet_family */
 };
 static const struct usage_metric usage_metrics[] = {
 	{"disk_bytes", "bytes of SSTables", offsetof(struct tablet_family, disk_bytes)},

@@ -11,8 +11,8 @@
  * segments.  The bound does not fall before the next mount.
  *
  * A tablet that is rarely written would keep the log for ever.  So when the log
- * has reached its bound, the task flushes each tablet that needs more than the
- * last LOG_KEPT_SEGMENTS segments.  About half of the log can then be dropped.
+ * has reached its bound, the task flushes each tablet that needs older segments
+ * than the last LOG_KEPT_SEGMENTS.  About half of the log can then be dropped.
  * The task runs when a segment is full, when a redo point has moved, and once a
  * period.
  *

@@ -59,8 +59,8 @@
 #define RESERVE_LEAST (UINT64_C(256) << 10) /* below this there is no reserve, because it would be useless */
 #define PIECE_LEAST (UINT64_C(64) << 10)
 #define CREDIT_BYTES (INT64_C(64) << 20)
-#define REPEAT_US 1000000u /* between two runs of the task while the disk is full */
-#define SOON_US 20000u     /* before its first run, and between two attempts of the log */
+#define REPEAT_US 1000000u /* the pause between two runs of the task while the disk is full */
+#define SOON_US 20000u     /* the pause before the task's first run, and between two attempts of the log */
 #define LOG_US 10000000u   /* on a loaded machine a log opens its next file within this time */
 
 /* The space that a use leaves, in sixteenths of the reserve. */

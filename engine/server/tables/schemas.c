@@ -352,7 +352,7 @@ static void schemas_catch_up(struct server *s)
 		(void)!schemas_list(s, user_table_read_any, s);
 	}
 	mutex_lock(&x->lock);
-	if (x->changed.reports == c.reports) { /* else files may have changed after they were read here */
+	if (x->changed.reports == c.reports) { /* if not, files may have changed after they were read here */
 		x->changed.count = 0;
 		x->changed.all = false;
 		atomic_store(&x->has_changed, false);

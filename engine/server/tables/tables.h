@@ -154,7 +154,7 @@ int tables_see_term(struct server *s, uint64_t term, bool *deferred) TFS_MUST;
 /* ---- for the status ---- */
 struct table_counts {
 	unsigned tables, snapshots, salts_waiting;
-	uint64_t held_longest_us; /* by a snapshot or clone */
+	uint64_t held_longest_us; /* the longest hold of a snapshot or clone */
 };
 struct table_counts tables_count(struct server *s);
 
@@ -166,7 +166,7 @@ struct changed_files {
 	char files[CHANGED_FILES][SCHEMA_FILE_MAX];
 	unsigned count;
 	bool all;         /* there were more than CHANGED_FILES: any file may have changed */
-	uint64_t reports; /* so far */
+	uint64_t reports; /* the number of reports so far */
 };
 
 struct schemas {

@@ -11,7 +11,7 @@ int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 	int err;
 
 	(void)q;
-	a->exists = retire_unloads(s); /* before the list */
+	a->exists = retire_unloads(s); /* read before the list is made */
 	err = served_list(s, 0, &list, &count);
 	if (err)
 		return err;

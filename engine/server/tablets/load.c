@@ -323,7 +323,7 @@ int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 	if (!l.made)
 		return -ENOMEM;
 	load_begin(s, l.kind);
-	(void)!load_all(&l); /* the error belongs to the tablets */
+	(void)!load_all(&l); /* an error is in the tablets' row_errs */
 	load_end(s, l.kind);
 	if (why && !arena_dup(&a->arena, tfs_str(why), &a->why))
 		a->why = (struct tfs_bytes){NULL, 0};

@@ -445,7 +445,7 @@ static int replay_sealed(struct replay *p, const struct dead_log *d, char **why)
 	size_t first, count;
 	int err = log_seal_range(&d->seal, d->from.lsn, d->dir, &first, &count, why);
 
-	for (size_t i = 0; !err && i < count && i < q.parts; i++) { /* all begin to sort */
+	for (size_t i = 0; !err && i < count && i < q.parts; i++) { /* so that all servers begin to sort */
 		struct ts_answer a = {0};
 
 		q.part = (uint32_t)(first + i);

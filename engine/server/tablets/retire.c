@@ -31,7 +31,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define REPEAT_US UINT64_C(60000000) /* after a split or merge that failed, and between two runs of the task */
+#define REPEAT_US UINT64_C(60000000) /* the pause after a split or merge that failed, and between two runs of the task */
 #define UNLOAD_WAIT_US UINT64_C(1000000)
 #define RESOLVE_LEAST_US UINT64_C(500000) /* the pause between two runs of the task; it doubles */
 #define RESOLVE_MOST_US UINT64_C(30000000)

@@ -67,7 +67,7 @@ struct sorter {
 		next; /* incarnation, part and parts name the segment that the task sorts next; parts is 0 if there is none */
 	struct task task;
 	struct server *s;
-	_Atomic uint64_t segments_read; /* by this server */
+	_Atomic uint64_t segments_read; /* segments that this server has read */
 };
 /* TS_SORT */
 int sorter_call(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
