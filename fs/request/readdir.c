@@ -25,6 +25,7 @@ struct answer {
 	bool plus;
 	char *buf;
 	size_t size, used;
+	uint64_t last; /* the ordinal of the last entry */
 	struct listing listing;
 	uint32_t epoch;            /* the epoch of the directory, before the store was asked */
 	struct dir_handle *handle; /* NULL: the mount has none (fs.no_opendir) */
@@ -45,6 +46,7 @@ static bool add_plain(struct answer *a, const char *name, uint64_t ino, mode_t t
 	if (n > a->size - a->used)
 		return false;
 	a->used += n;
+	a->last = (uint64_t)offset & UINT32_MAX;
 	return true;
 }
 
@@ -101,6 +103,7 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 	used = fuse_add_direntry_plus(a->req, a->buf + a->used, a->size - a->used, name, &p, offset);
 	if (used <= a->size - a->used) {
 		a->used += used;
+		a->last = (uint64_t)offset & UINT32_MAX;
 		r = 1;
 	} else {
 		node_forget(n, 1);
@@ -294,8 +297,15 @@ static void dir_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 		r = family_info_get(family, &a.listing.family);
 	if (r == 0) {
 		mutex_lock(&s->lock);
-		if (!at_known_end(&a, s, ordinal))
+		if (s->err && s->err_at == ordinal)
+			r = s->err;
+		else if (!at_known_end(&a, s, ordinal))
 			r = answer_fill(&a, s, ordinal);
+		s->err = 0;
+		if (a.used && (r < 0 || (a.stream->damaged && a.stream->end == a.last))) {
+			a.stream->err = r < 0 ? r : -EIO;
+			a.stream->err_at = a.last;
+		}
 		if (r >= 0 && a.used == 0 && a.stream->damaged)
 			r = -EIO;
 		a.stream->batches += a.used > 0;

@@ -37,6 +37,8 @@ struct stream {
 	uint64_t end;           /* the ordinal at which an answer reached the end, or 0 */
 	uint64_t end_changes;   /* fs.changes and the epoch before that answer */
 	uint32_t end_epoch;
+	int err;              /* of an answer that had entries before it failed; 0: none */
+	uint64_t err_at;      /* the last one's ordinal: the next request there gets the error */
 	bool damaged;         /* a block could not be read, so the listing ends with EIO */
 	bool ended;           /* pool lock: its end was sent */
 	unsigned users;       /* counts the open directory and requests, under the pool's lock; 0 if it is idle */
