@@ -111,8 +111,9 @@ struct tfs_options {
 	bool sync;                /* every commit is on disk before it is acknowledged */
 	bool no_background;       /* for tests: flush and compact only on request */
 	bool serve, insecure_tcp; /* other processes may use the store through this process; `listen` may be without TLS */
-	uint64_t timeout_us;      /* how long a call waits for the process that serves the store; default 60 s, at most that */
-	uint64_t coherence_us;    /* the serving process gives tfs_watch a sign of life within this time; default 1 s */
+	/* How long each request of a call waits for the process that serves the store; default 60 s, at most that. */
+	uint64_t timeout_us;
+	uint64_t coherence_us; /* the serving process gives tfs_watch a sign of life within this time; default 1 s */
 	int log_level; /* the process's level: 0 errors, 1 also warnings, 2 notices (default), 3 infos, 4 debug; -1: unchanged */
 	char socket_mode[8];         /* with serve, of DATADIR/socket: "0600" (default, also ""), "0660" or "0666" */
 	char socket_group[64];       /* its group, a name or a number; if it is "", the process's group */

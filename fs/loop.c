@@ -30,6 +30,9 @@
  * and at most WAITING_USER of one user; others get EAGAIN, so that there are threads for
  * requests that need no server.
  *
+ * The waits of one request have that time together, counted from when the request was taken
+ * (stop_wait_begin in engine/base/stop.h).
+ *
  * The end of the mount has that minute once, from its signal on, for all waits together: the
  * waits of the last requests, of the commits of open descriptors and of the engine's threads.
  * A later commit is tried once.
@@ -79,6 +82,7 @@
 struct queued {
 	STAILQ_ENTRY(queued) next;
 	size_t bytes;
+	uint64_t taken_us;
 	uint8_t request[] __attribute__((aligned(8))); /* as the kernel has passed it */
 };
 /* A user with threads outside the loop, or with queued requests. */
@@ -115,6 +119,7 @@ static struct {
 	unsigned threads;
 	_Atomic int leader;
 	_Atomic bool parked;     /* the monitor sleeps until the next request */
+	uint64_t timeout_us;     /* how long a request waits for a silent server */
 	_Atomic uint64_t end_us; /* the time at which all waits for another process end; 0 while the mount does not end */
 	bool stop;
 	pthread_t main;
@@ -315,6 +320,7 @@ static void queue_request_locked(struct user *u, const struct fuse_buf *buf)
 		return;
 	}
 	q->bytes = buf->size;
+	q->taken_us = monotonic_us();
 	memcpy(q->request, buf->mem, buf->size);
 	if (STAILQ_EMPTY(&u->queue))
 		TAILQ_INSERT_TAIL(&loop.waiting, u, waiting);
@@ -430,10 +436,12 @@ static bool loop_ends_wait(bool silent)
 	return crowded;
 }
 
-static void serve(const struct fuse_buf *buf)
+static void serve(const struct fuse_buf *buf, uint64_t taken_us)
 {
 	struct fuse_in_header *h = buf->mem;
 
+	if (fs.shared)
+		stop_wait_begin(taken_us, loop.timeout_us);
 	self->interrupted = self->waits = false;
 	fs_set_crowded(false);
 	self->unique = h->unique;
@@ -456,7 +464,7 @@ static void serve_queued_locked(struct worker *w)
 		w->user = user_of(header_of(q->request));
 		leave_locked(w);
 		mutex_unlock(&loop.lock);
-		serve(&buf);
+		serve(&buf, q->taken_us);
 		free(q);
 		mutex_lock(&loop.lock);
 		return_locked(w);
@@ -499,7 +507,7 @@ static bool loop_lead(int me, struct fuse_buf *buf)
 		w->steps++;
 		if (loop.parked)
 			wake_monitor();
-		serve(buf);
+		serve(buf, fs.shared ? monotonic_us() : 0);
 		w->steps++;
 		if (loop.leader != me)
 			return true;
@@ -599,6 +607,7 @@ int loop_run(bool single_threaded, uint64_t timeout_us, const sigset_t *signals,
 	cond_init(&loop.followers);
 	cond_init(&loop.monitor);
 	loop.main = pthread_self();
+	loop.timeout_us = timeout_us;
 	loop.leader = NO_LEADER;
 	RB_INIT(&loop.users);
 	TAILQ_INIT(&loop.waiting);

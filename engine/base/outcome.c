@@ -17,6 +17,11 @@ int user_errno(int err)
 	}
 }
 
+bool outcome_is_answer(int err)
+{
+	return err != -UNREACHABLE && err != -ANSWER_LOST && err != -ETIMEDOUT && err != -TABLET_MOVED && err != -WAIT_INTERRUPTED;
+}
+
 const char *error_text(int err)
 {
 	switch (-err) {

@@ -12,6 +12,7 @@
 #define TFS_BASE_OUTCOME_H
 
 #include <errno.h>
+#include <stdbool.h>
 
 /* Name, the user's errno, and the meaning: a text for messages. */
 #define OUTCOMES(X)                                                                                                                \
@@ -41,6 +42,8 @@ enum outcome {
 
 /* Returns err, 0 or -errno; if err is an outcome, the errno that a user gets. */
 int user_errno(int err);
+/* Returns false if err says that no answer came, or that the right server was not found. */
+bool outcome_is_answer(int err);
 /* Returns the meaning of err, which is -errno or an outcome, for messages.  The text is not freed. */
 const char *error_text(int err);
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the work of a thread is still wanted, and for whom it is (stop.h). */
+/* Whether the work of a thread is still wanted, how long it may wait, and for whom it is (stop.h). */
 #include "engine/base/stop.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/outcome.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -34,6 +37,58 @@ bool stop_asked(void)
 {
 	return stop.fn && stop.fn(stop.arg);
 }
+
+/* ---- the time of a request ---- */
+
+static _Thread_local struct {
+	uint64_t since_us, limit_us;
+	bool failed;
+} wait;
+static _Atomic uint64_t answered_us; /* when a thread with a limit got the last answer */
+
+void stop_wait_begin(uint64_t since_us, uint64_t limit_us)
+{
+	wait.since_us = since_us;
+	wait.limit_us = limit_us;
+	wait.failed = false;
+}
+
+uint64_t stop_wait_left(uint64_t us)
+{
+	const uint64_t least_us = wait.failed ? 0 : STOP_TRY_US(wait.limit_us);
+	uint64_t now, end, left;
+
+	if (!wait.limit_us)
+		return us;
+	if (!wait.failed && answered_us > wait.since_us)
+		wait.since_us = answered_us;
+	now = monotonic_us();
+	end = wait.since_us + wait.limit_us;
+	left = end > now + least_us ? end - now : least_us;
+	return us < left ? us : left;
+}
+
+void stop_wait_ended(int err)
+{
+	if (!wait.limit_us)
+		return;
+	wait.failed = !outcome_is_answer(err);
+	if (!wait.failed)
+		answered_us = wait.since_us = monotonic_us();
+}
+
+void stop_wait_repeats(void)
+{
+	wait.since_us = monotonic_us() - wait.limit_us;
+}
+
+/* A wait ends a little earlier than its time if there is none left for another attempt. */
+uint64_t stop_wait_in_vain(void)
+{
+	return wait.failed && stop_wait_left(wait.limit_us) <= wait.limit_us / 4 ? wait.limit_us : 0;
+}
+
+/* ---- the user ---- */
 
 static const struct tfs_user *(*_Atomic asker)(void);
 static _Atomic bool wanted;

@@ -6,35 +6,31 @@
  *	the root tablet                  has the rows of METADATA's tablets
  *	METADATA's tablets               have the rows of all other tablets
  *
- * The tablet of a row is the first tablet of the table in METADATA whose end is
- * above the row.  The scan of METADATA also reads the locations of the next
- * few tablets, because requests often follow for them.  It caches all of them
- * (locations.c).
+ * The tablet of a row is the first tablet of the table in METADATA whose end is above the row.
+ * The scan of METADATA also reads the locations of the next few tablets, because requests often
+ * follow for them.  It caches all of them (locations.c).
  *
  * A read of METADATA is itself a request to a tablet.  So the router calls
  * itself, one level up.  The recursion ends at the root tablet, whose location
- * is in the file.  All requests on behalf of one caller share one time limit,
- * struct patience.
+ * is in the file.  All requests on behalf of one caller share one time limit, struct patience.
  *
  * A cached location may be stale.  A server that does not serve the row returns -TABLET_MOVED.  Then the router drops
  * the entry and reads METADATA.  This may happen on each level.  If all locations are stale, a request takes six steps:
  * three refusals and three reads.
  *
- * A server may refuse a location that was just read.  Then the tablet is
- * moving, or the router read METADATA between two steps of a change.  The
- * router pauses and tries again.
+ * A server may refuse a location that was just read.  Then the tablet is moving, or the router
+ * read METADATA between two steps of a change.  The router pauses and tries again.
  *
  * A channel may lose a request or its answer.  A server in another process gets an
  * envelope with each request: the client, its epoch, the numbers of mutations
  * (numbers.h) and the time that is left.  A server in this process gets none of
  * them, so they cost nothing there.
  *
- * The absence of a tablet is not cached.  A table's rows in METADATA are
- * written before its schema and deleted after it.  So a table without rows has
- * been dropped, and the router returns -TABLE_DROPPED, as a server would.  If a server
- * returns -TABLE_DROPPED, the router does so only if there is a note dropped/ID in the lock
- * service, or no such row.  Otherwise the server has not read the table's schema
- * yet, and the router tries again.
+ * The absence of a tablet is not cached.  A table's rows in METADATA are written before its schema
+ * and deleted after it.  So a table without rows has been dropped, and the router returns -TABLE_DROPPED,
+ * as a server would.  If a server returns -TABLE_DROPPED, the router does so only if there is a note
+ * dropped/ID in the lock service, or no such row.  Otherwise the server has not read the table's
+ * schema yet, and the router tries again.
  */
 #include "engine/client/route.h"
 #include "engine/base/clock.h"
@@ -102,6 +98,8 @@ static bool patience_pause(const struct router *r, struct patience *t, bool held
 	uint64_t *left_us = held ? &t->held_us : &t->left_us;
 	uint64_t us = time_left(r, t->pause_us < *left_us ? t->pause_us : *left_us);
 
+	if (held)
+		stop_wait_ended(-EAGAIN);
 	if (!us || stop_asked_waiting(!held))
 		return false;
 	if (r->o.pause)
@@ -529,9 +527,10 @@ static int route_rows(struct router *r, struct patience *t, const struct ts_requ
 
 		part.rows = q->rows + t->answered;
 		part.row_count = locations_rows(r->locations, q->table, part.rows, q->row_count - t->answered);
-		t->left_us = r->o.patience_us; /* each part has as much as a request of its own */
+		t->left_us = stop_wait_left(r->o.patience_us); /* each part has as much as a request of its own */
 		t->pause_us = PAUSE_FIRST_US;
 		err = route_to_row(r, t, &part, &answer);
+		stop_wait_ended(err);
 		a->schema_generation = answer.schema_generation;
 		ts_answer_fini(&answer);
 		for (; n < part.row_count && !err && !ts_is_refusal(errs[n]); n++)
@@ -628,6 +627,7 @@ static int call_end(struct router *r, struct patience *t, const struct ts_reques
 /* The result of a request whose caller may have stopped waiting. */
 static int wait_error(int err)
 {
+	stop_wait_ended(err);
 	return (err == -UNREACHABLE || err == -EAGAIN || is_unknown(err)) && stop_asked_waiting(err != -EAGAIN) ? -WAIT_INTERRUPTED
 														: err;
 }
@@ -635,7 +635,7 @@ static int wait_error(int err)
 static struct patience patience_new(const struct router *r, const struct ts_request *q)
 {
 	const bool brief = q->time_left_us && q->time_left_us < r->o.patience_us;
-	const uint64_t us = brief ? q->time_left_us : r->o.patience_us;
+	const uint64_t us = stop_wait_left(brief ? q->time_left_us : r->o.patience_us);
 
 	return (struct patience){.left_us = us,
 		.pause_us = PAUSE_FIRST_US,
@@ -653,7 +653,7 @@ static int router_call(struct tablet_service *s, const struct ts_request *q, str
 	if (process_forks() == r->forks) {
 		if (q->method == TS_HELLO)
 			numbers_next_epoch(&r->numbers, r->numbers.epoch);
-		err = route_request(r, &t, q, a);
+		err = t.left_us || q->method == TS_SCAN_CLOSE ? route_request(r, &t, q, a) : -UNREACHABLE;
 	}
 	err = wait_error(err);
 	a->err = t.numbered.first ? call_end(r, &t, q, a, err) : err;

@@ -264,7 +264,7 @@ static int call_patiently(struct tfs_store *s, const struct ms_request *request,
 		return err;
 
 	mutex_lock(&s->config_lock);
-	timeout_us = s->o.options.timeout_us;
+	timeout_us = stop_wait_left(s->o.options.timeout_us);
 	mutex_unlock(&s->config_lock);
 	for (;;) {
 		const bool late = monotonic_us() - since_us >= timeout_us;
@@ -276,9 +276,9 @@ static int call_patiently(struct tfs_store *s, const struct ms_request *request,
 			return err;
 		unknown = unknown || err == -ANSWER_LOST || err == -ETIMEDOUT;
 		if (late)
-			return unknown ? -ETIMEDOUT : -EIO;
+			return unknown ? -ETIMEDOUT : -UNREACHABLE;
 		if (stop_asked_waiting(true))
-			return -EINTR;
+			return -WAIT_INTERRUPTED;
 		ms_answer_fini(a);
 		*a = (struct ms_answer){0};
 		(void)usleep((useconds_t)pause_us);
@@ -288,8 +288,10 @@ static int call_patiently(struct tfs_store *s, const struct ms_request *request,
 
 int call_master(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why)
 {
-	int err = store_is_parents(s) ? -EPERM : user_errno(call_patiently(s, q, a));
+	int err = store_is_parents(s) ? -EPERM : call_patiently(s, q, a);
 
+	stop_wait_ended(err);
+	err = user_errno(err);
 	if (why) {
 		*why = a->why;
 		a->why = NULL;

@@ -190,7 +190,7 @@ static void tablets_forget(struct ts_sent *sent)
 static int master_call(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
 {
 	struct channel *c = ((struct master_channel *)s)->channel;
-	const uint64_t until = monotonic_us() + c->o.timeout_us;
+	const uint64_t until = monotonic_us() + stop_wait_left(c->o.timeout_us);
 	struct buf request = {0}, answer = {0};
 	struct ms_request own = *q;
 	uint64_t pause_us = PAUSE_FIRST_US;
@@ -217,7 +217,7 @@ static int master_call(struct master_service *s, const struct ms_request *q, str
 /* A server may wait longer for the lock service than this client's user. */
 int channel_store_within(struct channel *c, uint64_t us, const struct ss_request *q, struct ss_answer *a)
 {
-	const uint64_t until = monotonic_us() + (us < c->o.timeout_us ? us : c->o.timeout_us);
+	const uint64_t until = monotonic_us() + stop_wait_left(us < c->o.timeout_us ? us : c->o.timeout_us);
 	struct buf request = {0}, answer = {0};
 	uint64_t pause_us = PAUSE_FIRST_US;
 	int err;
@@ -231,8 +231,10 @@ int channel_store_within(struct channel *c, uint64_t us, const struct ss_request
 			err = channel_call(c, FRAME_STORE, &request, now < until ? until - now : 1, &answer);
 	} while ((err == -UNREACHABLE || err == -ANSWER_LOST || err == -ETIMEDOUT) && pause_until(until, &pause_us, &err));
 	buf_fini(&request);
-	if (err)
+	if (err) {
+		stop_wait_ended(err);
 		return err == -ANSWER_LOST || err == -ETIMEDOUT ? -UNREACHABLE : err;
+	}
 	err = ss_answer_unpack(&answer, a);
 	return err ? err : a->err;
 }

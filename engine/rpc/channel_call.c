@@ -26,6 +26,8 @@
 #define PING_US 2500000u
 #define STUCK_US 1000000u /* mounts get a notice four times a second */
 #define SILENT_US 5000000u
+#define CONNECT_LEAST_US 300000u
+#define WAIT_MOST_US (UINT64_C(1) << 50)
 #define STREAM_SHIFT 40
 
 /* One connection.  The conn owns it. */
@@ -214,7 +216,7 @@ static int say_hello(struct channel *c, struct link *l, char **why)
 		.single = dial_is_single(c->o.dial),
 		.program = c->program};
 	struct buf b = {0};
-	const uint64_t until = monotonic_us() + dial_patience_us(c->o.dial, c->o.timeout_us);
+	const uint64_t until = monotonic_us() + stop_wait_left(dial_patience_us(c->o.dial, c->o.timeout_us));
 	uint64_t now;
 	int err;
 
@@ -242,13 +244,16 @@ static int say_hello(struct channel *c, struct link *l, char **why)
 	return err;
 }
 
+/* A caller with little time leaves it to others, because an attempt that it gives up is a failure of the server. */
 static int connect_new(struct channel *c, bool large, struct conn **out, char **why)
 {
 	struct link *l = calloc(1, sizeof(*l));
 	struct conn *conn = NULL;
 	struct dialled to = {.fd = -1};
-	int err = l ? dial_connect(c->o.dial, &to, why) : -ENOMEM;
+	int err = !l ? -ENOMEM : stop_wait_left(CONNECT_LEAST_US) < CONNECT_LEAST_US ? -ETIMEDOUT : 0;
 
+	if (!err)
+		err = dial_connect(c->o.dial, &to, why);
 	if (!err)
 		err = conn_new(to.fd, to.tls, &conn_ops, l, &conn);
 	if (err) {
@@ -275,6 +280,7 @@ static int connect_new(struct channel *c, bool large, struct conn **out, char **
 
 int channel_connection(struct channel *c, bool large, struct conn **out, char **why)
 {
+	const uint64_t until = monotonic_us() + stop_wait_left(WAIT_MOST_US);
 	struct conn *made = NULL;
 	int err = 0;
 
@@ -282,7 +288,7 @@ int channel_connection(struct channel *c, bool large, struct conn **out, char **
 	while (!c->conn[large] && c->connecting[large] && !err)
 		if (!cond_wait_us(&c->connected, &c->lock, STOP_CHECK_US)) {
 			mutex_unlock(&c->lock);
-			err = stop_asked_waiting(true) ? -WAIT_INTERRUPTED : 0;
+			err = monotonic_us() >= until ? -ETIMEDOUT : stop_asked_waiting(true) ? -WAIT_INTERRUPTED : 0;
 			mutex_lock(&c->lock);
 		}
 	if (c->ended && !err)
@@ -379,16 +385,17 @@ void channel_forget(struct channel *c, struct waiting *w)
 	mutex_unlock(&c->lock);
 }
 
-/* Waits for the answer.  limit_us 0: without end. */
+/* Waits for the answer.  limit_us 0: without end, unless the server is silent until the time of the thread's request is over. */
 static int await(struct channel *c, struct conn *conn, struct waiting *w, uint64_t limit_us)
 {
-	const uint64_t since = monotonic_us();
+	const uint64_t since = monotonic_us(), most_us = stop_wait_left(limit_us ? limit_us : WAIT_MOST_US);
 	uint64_t pinged = 0;
 
-	while (!event_wait_us(&w->done, 0, limit_us && limit_us < STOP_CHECK_US ? limit_us : STOP_CHECK_US)) {
+	while (!event_wait_us(&w->done, 0, limit_us && most_us < STOP_CHECK_US ? most_us : STOP_CHECK_US)) {
 		const uint64_t silent = conn_silent_us(conn), waited = monotonic_us() - since;
 		const bool stuck = silent >= STUCK_US && waited >= STUCK_US;
-		const int err = limit_us && waited >= limit_us ? -ETIMEDOUT : stop_asked_waiting(stuck) ? -WAIT_INTERRUPTED : 0;
+		const bool late = waited >= most_us && (limit_us || silent >= STUCK_US);
+		const int err = late ? -ETIMEDOUT : stop_asked_waiting(stuck) ? -WAIT_INTERRUPTED : 0;
 
 		if (err) {
 			channel_forget(c, w);

@@ -5,6 +5,7 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/base/socket.h"
+#include "engine/base/stop.h"
 #include "engine/rpc/ssh.h"
 
 #include <errno.h>
@@ -62,7 +63,7 @@ static int connect_network(struct dial *d, struct dialled *out, char **why)
 	for (unsigned i = 0; i < d->source.address_count && err; i++) {
 		const struct source_address *a = &d->source.addresses[(first + i) % d->source.address_count];
 
-		err = socket_connect_tcp(a->host, a->port, CONNECT_US, &out->fd);
+		err = socket_connect_tcp(a->host, a->port, stop_wait_left(CONNECT_US), &out->fd);
 		if (err)
 			why_set(why, "%s: %s:%s: %s", d->name, a->host, a->port, strerror(-err));
 	}

@@ -32,3 +32,7 @@ t_unit_test_probe_LDADD = libprobe.a libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 check_PROGRAMS += t/unit/test_source
 t_unit_test_source_SOURCES = t/unit/test_source.c
 t_unit_test_source_LDADD = libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+
+check_PROGRAMS += t/unit/test_stop
+t_unit_test_stop_SOURCES = t/unit/test_stop.c
+t_unit_test_stop_LDADD = libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
