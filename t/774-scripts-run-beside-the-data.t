@@ -57,6 +57,8 @@ is "$(t "$TABLETCTL" run --script "$W/pages.lua" --limit 11 "$B" | head -1)" "pa
 is "$(t "$TABLETCTL" run --script "$W/pages.lua" --lua 'r:get("language:") == "fr"' "$B" | head -1)" "pages		666" "  of the rows that lua= selects"
 for at in page0500 page1000 page1500; do echo "split $at" >"$B/.ctl"; done
 is "$(t "$TABLETCTL" run --script "$W/pages.lua" "$B" | sort)" "$wanted" "  over several tablets"
+is "$(t "$TABLETCTL" run --script "$W/pages.lua" --lua 'r:get("language:") == "fr"' "$B" | head -1)" "pages		666" \
+	"  with lua=, which needs a second worker"
 printf 'local n = output.sum()\nfunction row(r) n:add(tonumber(arg.by)) end\n' >"$W/by.lua"
 is "$(t "$TABLETCTL" run --script "$W/by.lua" "$B" by=3)" "n		6000" "  with an argument"
 printf 'local l = output.lines()\nfunction row(r) l:add(r.key .. "!") end\n' >"$W/lines.lua"
@@ -64,7 +66,7 @@ is "$(t "$TABLETCTL" run --script "$W/lines.lua" "$B" | sort | md5sum)" \
 	"$(seq -f 'page%04g' 0 1999 | sed 's/.*/l\t\t&!/' | md5sum)" "  lines: each row once"
 
 # ---- stored scripts and .run ----
-mkdir -p "$B/.scripts"
+echo 'function row(' >"$W/unfinished.lua"
 ok "a script is stored" cp "$W/pages.lua" "$B/.scripts/pages.lua"
 cp "$W/by.lua" "$B/.scripts/"
 is "$(sort "$B/.scan/.run/pages")" "$wanted" ".run returns its outputs"
@@ -72,9 +74,14 @@ is "$(head -1 "$B/.scan/prefix=page00/.run/pages")" "pages		100" "  of the cells
 is "$(cat "$B/.scan/prefix=page00/.run/arg=by=2/by")" "n		200" "  with an argument"
 is "$(cat "$B/.scan/prefix=page00/.run/arg=by=2/by.jsonl")" '{"output":"n","key":"","value":"200"}' "  as JSON"
 is "$(cd "$B/.scan/.run" && echo *)" "by pages" "a listing has the scripts"
+is "$(head -1 "$B/.scan/prefix=none/.run/pages")" "pages		0" "  over no rows"
+mkdir "$M/empty"
+fails "a script that is not finished, in a table without families" "Invalid argument" cp "$W/unfinished.lua" "$M/empty/.scripts/"
+cp "$W/pages.lua" "$M/empty/.scripts/"
+is "$(cat "$M/empty/.scan/.run/pages")" "$(printf 'pages\t\t0\nbytes\t\t0')" "  of a table without rows"
+fails "an argument with a zero byte" "Invalid argument" cat "$B/.scan/.run/arg=by=2%00/by"
 fails "a script that does not exist" "No such file" cat "$B/.scan/.run/none"
 fails "nor is one with an error in a line, which a shell sees" "error" sh -c "echo 'functio row(r) end' >'$B/.scripts/bad.lua'"
-echo 'function row(' >"$W/unfinished.lua"
 fails "  a script that is not finished is not stored" "Invalid argument" cp "$W/unfinished.lua" "$B/.scripts/"
 ok "  with the reason in the log" grep -q "bad:1: " "$M/.tabletfs/log"
 printf 'function row(r)\n  for _, c in ipairs(r:cells("anchor:")) do emit(c.qualifier, "from:" .. r.key, c.timestamp, c.value) end\nend\n' >"$B/.scripts/invert.lua"
@@ -85,6 +92,9 @@ is "$(cat "$M/inverted/.scan/.tsv" | sort | md5sum)" \
 	"$(awk -F '\t' '$2 ~ /^anchor:/ { print substr($2, 8) "\tfrom:" $1 "\t" $3 "\t" $4 }' "$W/cells" | sort | md5sum)" "  cell for cell"
 mkdir "$B/.snap/before"
 rm -r "$B/page0000"
+printf 5000 >"$B/page0001/stat/hits"
+is "$(cat "$B/.snap/before/.scan/lua=tonumber(r:get(\"stat:hits\")) %25 2000 < 2/.keys" | tr '\n' ' ')" "page0000 page0001 " \
+	"lua= sees the cells of a snapshot"
 is "$(head -1 "$B/.snap/before/.scan/.run/pages") $(head -1 "$B/.scan/.run/pages")" "pages		2000 pages		1999" "a snapshot's rows are run by its scripts"
 
 # ---- limits ----
@@ -104,8 +114,8 @@ is "$(head -1 "$B/.scan/.run/pages")" "pages		1999" "  also if its processes wer
 py <<'EOF'
 from tap import *
 run = M + "/t/.scan/.run/pages"
-fds = [os.open(run, os.O_RDONLY) for _ in range(8)]
-same(errno_of(os.open, run, os.O_RDONLY), "EAGAIN", "a user has at most eight runs open")
+fds = [os.open(run, os.O_RDONLY) for _ in range(4)]
+same(errno_of(os.open, run, os.O_RDONLY), "EAGAIN", "a user has at most four runs open")
 os.close(fds.pop())
 fd = -1
 while fd < 0: # the kernel tells the daemon of a close later
@@ -116,6 +126,20 @@ while fd < 0: # the kernel tells the daemon of a close later
 same(os.read(fd, 100)[:6], b"pages\t", "  and one more when one is closed")
 for f in fds + [fd]:
     os.close(f)
+# A rewind begins another run.  One that cannot begin is an error, and so is each read after it.
+def write(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+os.mkdir(M + "/old")
+write(M + "/old/.schema", 'families = ( { name = "f"; }, { name = "x"; } );')
+write(M + "/old/.import", "".join("r%d\tx:q\t1\tv\n" % i for i in range(3000)))
+write(M + "/old/.scripts/lines.lua", "local l = output.lines() function row(r) l:add(r.key) end")
+fd = os.open(M + "/old/.scan/family=x/.run/lines", os.O_RDONLY)
+first = os.pread(fd, 100, 0)
+same(os.pread(fd, 100, 0), first, "a rewind returns the same lines")
+write(M + "/old/.schema", 'allow_delete = true; families = ( { name = "f"; } );')
+same([errno_of(os.pread, fd, 100, at) for at in (0, 100, 0)], ["EINVAL", "ESPIPE", "EINVAL"], "  and an error without the family")
+os.close(fd)
 EOF
 
 # ---- access ----

@@ -192,6 +192,10 @@ static int live_filter_key(struct live *l)
 		n = scan_filter_row(l->o.filter, tfs_bytes_of(l->row_bytes.p + salt, l->row_bytes.n - salt));
 		if (n > 0 && l->o.check && l->o.check->fn)
 			n = l->o.check->fn(l->o.check->arg, l->row_bytes);
+		if (n == ROW_CHECK_PAUSE) {
+			l->skipped = SKIPPED_MAX;
+			n = 0;
+		}
 		l->row_admitted = n > 0;
 		if (n == 0)
 			l->pending = MOVE_PAST_ROW;

@@ -34,7 +34,10 @@ struct family_rules {
  * Seeks past entries that cannot match (families, qualifiers, further versions).
  */
 struct live;
-/* A filter of rows that is not part of engine/cell.  fn returns 1 for a row that is admitted, 0, or -errno. */
+/*
+ * A filter of rows that is not part of engine/cell.  fn returns 1 for a row that is admitted, 0 for another one, ROW_CHECK_PAUSE for
+ * another one if live_next should return LIVE_NONE_YET before the next row, or -errno.
+ */
 struct row_check {
 	int (*fn)(void *arg, struct tfs_bytes row);
 	void *arg;
@@ -65,7 +68,7 @@ void live_free(struct live *l);
 uint64_t live_passed(struct live *l);
 /*
  * Returns 1 if there is a cell, 0 at the end, LIVE_NONE_YET if it has skipped
- * many cells, so that the caller can do other work, -errno.
+ * many cells or a check of rows asks for it, so that the caller can do other work, -errno.
  */
 enum { LIVE_NONE_YET = 2 };
 int live_next(struct live *l, struct live_cell *c) TFS_MUST;

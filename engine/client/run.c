@@ -8,9 +8,10 @@
  * the row of each is the last row that it contains.  So a cursor that lost its scan continues with
  * the next row, as each scan that returns one entry for a row.
  *
- * The threads wait while partial outputs are queued that the caller has not read.
+ * The threads wait while many bytes of partial outputs are queued that the caller has not read.
  */
 #include "engine/client/cells.h"
+#include "engine/base/stop.h"
 #include "engine/client/cursor.h"
 #include "engine/script/script.h"
 
@@ -18,9 +19,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define THREADS_MOST 8u
+#define THREADS_MOST 4u
 #define STOP_ASKED_US 50000u
-#define OUTPUT_MEMORY ((uint64_t)256 << 20) /* of all merged outputs */
+#define OUTPUT_MEMORY ((uint64_t)128 << 20) /* of all merged outputs */
+#define QUEUE_BYTES ((size_t)4 << 20)
 
 struct run_part {
 	struct buf from, to;
@@ -49,10 +51,11 @@ struct tfs_run {
 	struct mutex lock; /* RANK_CLIENT; guards the next members */
 	struct cond changed;
 	STAILQ_HEAD(, run_delta) queue;
-	unsigned queued, next_part, reading;
-	uint64_t rows; /* have been run */
-	bool closing;
-	int err; /* the first error of a reader */
+	size_t queue_bytes;
+	unsigned next_part, reading;
+	uint64_t rows;     /* have been run */
+	_Atomic bool over; /* no more partial outputs are wanted; read without the lock, too */
+	int err;           /* the first one */
 	struct buf why;
 	/* The rest is the caller's. */
 	struct script_outputs *outputs;
@@ -67,9 +70,10 @@ struct tfs_run {
 
 static void run_fail_locked(struct tfs_run *r, int err, struct tfs_bytes why)
 {
-	if (r->err || r->closing)
+	if (r->over)
 		return;
-	r->err = err;
+	r->over = true;
+	r->err = err == -EINTR ? -EIO : err; /* the caller has interrupted nothing */
 	if (why.p)
 		(void)!buf_set(&r->why, why.p, why.n);
 	cond_broadcast(&r->changed);
@@ -77,20 +81,19 @@ static void run_fail_locked(struct tfs_run *r, int err, struct tfs_bytes why)
 
 static bool run_is_over(void *arg)
 {
-	struct tfs_run *r = arg;
-	bool over;
+	return ((struct tfs_run *)arg)->over;
+}
 
-	mutex_lock(&r->lock);
-	over = r->closing || r->err;
-	mutex_unlock(&r->lock);
-	return over;
+static size_t delta_bytes(const struct run_delta *d)
+{
+	return sizeof(*d) + d->bytes.n;
 }
 
 /* Adds a partial output to the queue.  *left: how many rows may still be run.  Returns 1, 0 if no more are wanted, -errno. */
 static int run_queue(struct tfs_run *r, const struct tfs_cell *c, uint64_t *left)
 {
 	struct run_delta *d;
-	int n;
+	int n = 0;
 
 	if (c->family_id == SCAN_SCRIPT_FAILED) {
 		mutex_lock(&r->lock);
@@ -98,20 +101,21 @@ static int run_queue(struct tfs_run *r, const struct tfs_cell *c, uint64_t *left
 		mutex_unlock(&r->lock);
 		return 0;
 	}
+	mutex_lock(&r->lock);
+	while (r->queue_bytes >= QUEUE_BYTES && !r->over)
+		cond_wait(&r->changed, &r->lock);
 	d = calloc(1, sizeof(*d));
 	if (!d || buf_set(&d->bytes, c->value.p, c->value.n)) {
 		free(d);
-		return -ENOMEM;
+		n = -ENOMEM;
+	} else {
+		STAILQ_INSERT_TAIL(&r->queue, d, next);
+		r->queue_bytes += delta_bytes(d);
+		r->rows += c->size;
+		*left = r->spec.pub.row_limit > r->rows ? r->spec.pub.row_limit - r->rows : 0;
+		n = !r->over && (!r->spec.pub.row_limit || *left);
+		cond_broadcast(&r->changed);
 	}
-	mutex_lock(&r->lock);
-	while (r->queued >= 2 * r->reader_count && !r->closing && !r->err)
-		cond_wait(&r->changed, &r->lock);
-	STAILQ_INSERT_TAIL(&r->queue, d, next);
-	r->queued++;
-	r->rows += c->size;
-	*left = r->spec.pub.row_limit > r->rows ? r->spec.pub.row_limit - r->rows : 0;
-	n = !r->closing && !r->err && (!r->spec.pub.row_limit || *left);
-	cond_broadcast(&r->changed);
 	mutex_unlock(&r->lock);
 	return n;
 }
@@ -156,12 +160,13 @@ static void reader_run(struct task *t)
 	struct tfs_run *r = ((struct run_reader *)t)->run;
 	bool more = true;
 
+	stop_set(run_is_over, r);
 	while (more) {
 		const struct run_part *p = NULL;
 		int err = 0;
 
 		mutex_lock(&r->lock);
-		if (r->next_part < r->part_count && !r->closing && !r->err)
+		if (r->next_part < r->part_count && !r->over)
 			p = &r->parts[r->next_part++];
 		mutex_unlock(&r->lock);
 		if (p)
@@ -169,13 +174,14 @@ static void reader_run(struct task *t)
 		mutex_lock(&r->lock);
 		if (err < 0)
 			run_fail_locked(r, err, (struct tfs_bytes){0});
-		more = p && !r->err && !r->closing;
+		more = p && !r->over;
 		if (!more) {
 			r->reading--;
 			cond_broadcast(&r->changed);
 		}
 		mutex_unlock(&r->lock);
 	}
+	stop_set(NULL, NULL);
 }
 
 /* ---- ranges ---- */
@@ -288,8 +294,9 @@ static int readers_begin(struct tfs_run *r)
 	return 0;
 }
 
-int tfs_run_new(struct tfs_table *t, const struct tfs_script *script, const struct tfs_arguments *args,
-	const struct tfs_scan_spec *spec, struct tfs_run **out)
+/* is_check: the spec selects no row, so that one range is enough to run the script's declarations. */
+static int run_new(struct tfs_table *t, const struct tfs_script *script, const struct tfs_arguments *args,
+	const struct tfs_scan_spec *spec, bool is_check, struct tfs_run **out)
 {
 	struct tfs_run *r;
 	int err;
@@ -317,8 +324,11 @@ int tfs_run_new(struct tfs_table *t, const struct tfs_script *script, const stru
 	if (!err)
 		err = parts_begin(r);
 	/* Without the sizes, which a user may not be allowed to read, each range is read as one. */
-	if (!err && !spec->one_row && !spec->row_limit && (err = tfs_splits(t, 4 * readers_most(), parts_divide, r)) != -ENOMEM)
+	if (!err && !spec->one_row && !spec->row_limit && !is_check &&
+		(err = tfs_splits(t, 4 * readers_most(), parts_divide, r)) != -ENOMEM)
 		err = 0;
+	if (!err && is_check)
+		r->next_part = r->part_count - 1;
 	if (!err) {
 		qsort(r->parts, r->part_count, sizeof(*r->parts), part_cmp);
 		err = readers_begin(r);
@@ -330,25 +340,31 @@ int tfs_run_new(struct tfs_table *t, const struct tfs_script *script, const stru
 	return err;
 }
 
+int tfs_run_new(struct tfs_table *t, const struct tfs_script *script, const struct tfs_arguments *args,
+	const struct tfs_scan_spec *spec, struct tfs_run **out)
+{
+	return run_new(t, script, args, spec, false, out);
+}
+
 /* Waits for a partial output.  Returns 1 and the first one, 0 at the end, -errno. */
 static int run_take(struct tfs_run *r, struct run_delta **out)
 {
 	int n = 0;
 
 	mutex_lock(&r->lock);
-	while (!r->err && !r->queued && r->reading && !n) {
+	while (!r->err && !r->queue_bytes && r->reading && !n) {
 		mutex_unlock(&r->lock);
-		n = r->stop && r->stop(r->stop_arg) ? -EINTR : 0;
+		n = stop_asked() || (r->stop && r->stop(r->stop_arg)) ? -EINTR : 0;
 		mutex_lock(&r->lock);
-		if (!n && !r->err && !r->queued && r->reading)
+		if (!n && !r->err && !r->queue_bytes && r->reading)
 			(void)cond_wait_us(&r->changed, &r->lock, STOP_ASKED_US);
 	}
 	if (r->err) {
 		n = r->err;
-	} else if (r->queued) {
+	} else if (r->queue_bytes) {
 		*out = STAILQ_FIRST(&r->queue);
 		STAILQ_REMOVE_HEAD(&r->queue, next);
-		r->queued--;
+		r->queue_bytes -= delta_bytes(*out);
 		n = 1;
 		cond_broadcast(&r->changed);
 	}
@@ -388,7 +404,7 @@ static int record_output(struct tfs_run *r, const struct script_record *record, 
 	return 1;
 }
 
-static int run_next(struct tfs_run *r, struct script_record *record)
+static int run_next(struct tfs_run *r, struct script_record *record, struct buf *why)
 {
 	while (!r->at_end) {
 		struct run_delta *d = NULL;
@@ -402,23 +418,27 @@ static int run_next(struct tfs_run *r, struct script_record *record)
 		delta_free(r->current);
 		r->current = d;
 		r->at_end = n == 0;
-		n = d ? script_outputs_add(r->outputs, buf_bytes(&d->bytes), &r->why) : 0;
+		n = d ? script_outputs_add(r->outputs, buf_bytes(&d->bytes), why) : 0;
 		if (n)
 			return n;
 	}
-	return script_outputs_result(r->outputs, record, &r->why);
+	return script_outputs_result(r->outputs, record, why);
 }
 
 int tfs_run_next(struct tfs_run *r, struct tfs_output *out)
 {
 	struct script_record record = {0};
-	int n = r->failed ? r->failed : run_next(r, &record);
+	struct buf why = {0};
+	int n = r->failed ? r->failed : run_next(r, &record, &why);
 
-	if (n > 0)
-		return record_output(r, &record, out);
-	if (n < 0 && n != -EINTR)
+	if (n < 0 && n != -EINTR) {
 		r->failed = n;
-	return user_errno(n);
+		mutex_lock(&r->lock);
+		run_fail_locked(r, n, buf_bytes(&why));
+		mutex_unlock(&r->lock);
+	}
+	buf_fini(&why);
+	return n > 0 ? record_output(r, &record, out) : user_errno(n);
 }
 
 const char *tfs_run_error(const struct tfs_run *r)
@@ -439,7 +459,7 @@ void tfs_run_free(struct tfs_run *r)
 	if (!r)
 		return;
 	mutex_lock(&r->lock);
-	r->closing = true;
+	r->over = true;
 	cond_broadcast(&r->changed);
 	mutex_unlock(&r->lock);
 	if (r->pool)
@@ -470,7 +490,7 @@ int tfs_script_check(struct tfs_table *t, const struct tfs_script *script, char 
 	const struct tfs_scan_spec none = {.row_from = TFS_S("\0"), .row_to = TFS_S("\0")};
 	struct tfs_output out;
 	struct tfs_run *r;
-	int n = tfs_run_new(t, script, NULL, &none, &r);
+	int n = run_new(t, script, NULL, &none, true, &r);
 
 	if (n)
 		return n;

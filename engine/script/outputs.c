@@ -147,6 +147,12 @@ static struct script_number of_count(uint64_t n)
 	return (struct script_number){.i = n > INT64_MAX ? INT64_MAX : (int64_t)n};
 }
 
+/* The nearest count.  A worker that was taken over may send anything. */
+static uint64_t nearest(double d)
+{
+	return !(d > 0) ? 0 : d < 0x1p63 ? (uint64_t)llround(d) : INT64_MAX;
+}
+
 /*
  * The estimator of Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (2017): it needs no
  * correction by tables.
@@ -196,7 +202,7 @@ static struct script_number estimate(const struct output *o)
 	for (unsigned k = REST; k >= 1; k--)
 		z = 0.5 * (z + with[k]);
 	z += m * sigma(with[0] / m);
-	return of_count((uint64_t)llround(m * m / (2 * log(2)) / z));
+	return of_count(nearest(m * m / (2 * log(2)) / z));
 }
 
 static int sort(struct script_outputs *o, const struct output *of)
@@ -211,12 +217,12 @@ static int sort(struct script_outputs *o, const struct output *of)
 /* Returns the least number of the bucket that contains the number of that rank. */
 static double quantile(const struct script_outputs *o, const struct output *of, double q)
 {
-	const uint64_t rank = q <= 0 ? 1 : (uint64_t)ceil(q * (double)of->added);
+	const uint64_t rank = nearest(ceil(q * (double)of->added));
 	uint64_t before = 0;
 
 	for (size_t i = 0; i < of->map.count; i++) {
 		before += o->sorted[i]->count;
-		if (before >= rank && (q < 1 || i + 1 < of->map.count))
+		if (before >= (rank ? rank : 1) && (q < 1 || i + 1 < of->map.count))
 			return o->sorted[i]->least;
 	}
 	return number_float(of->edge);

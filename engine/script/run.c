@@ -258,7 +258,7 @@ static int begin(struct script_run *r, const struct script_text *t)
 	return 0;
 }
 
-int script_run_new(struct script_pool *p, const struct script_text *t, struct script_run **out, struct buf *why)
+int script_run_new(struct script_pool *p, uint32_t uid, const struct script_text *t, struct script_run **out, struct buf *why)
 {
 	struct script_run *r;
 	bool was_idle = false;
@@ -275,7 +275,7 @@ int script_run_new(struct script_pool *p, const struct script_text *t, struct sc
 	if (!err)
 		err = buf_u8(&r->name, 0);
 	if (!err)
-		err = pool_take_worker(p, &r->limits, &r->w, &was_idle, why);
+		err = pool_take_worker(p, uid, &r->limits, &r->w, &was_idle, why);
 	if (err) {
 		script_run_free(r);
 		return err;
@@ -285,7 +285,7 @@ int script_run_new(struct script_pool *p, const struct script_text *t, struct sc
 	if (err == -SCRIPT_DIED && was_idle) {
 		/* It was killed while it waited for a run. */
 		r->err = 0;
-		err = process_start(r->limits.memory, &r->w, &r->why);
+		err = process_start(r->limits.memory, uid, &r->w, &r->why);
 		err = err ? (r->err = err) : begin(r, t);
 	}
 	if (err) {
@@ -372,11 +372,8 @@ void script_run_free(struct script_run *r)
 	if (r->w && r->answered && !put_u8(r, CHANNEL_END)) {
 		ring_flush(&r->w->to);
 		pool_return_worker(r->pool, r->w);
-	} else {
-		if (r->w)
-			(void)end_worker(r);
-		if (r->pool)
-			pool_return_worker(r->pool, NULL);
+	} else if (r->w) {
+		(void)end_worker(r);
 	}
 	buf_fini(&r->row);
 	buf_fini(&r->name);

@@ -15,7 +15,7 @@
  *   -SCRIPT_LIMIT  the script exceeded a limit (engine/base/outcome.h)
  *   -SCRIPT_DIED   the worker could not be started, died, or sent nonsense
  *   -EINTR         stop_asked(): the thread's work is not wanted any more
- *   -EAGAIN        no worker was free in time
+ *   -EAGAIN        no place was free in time
  * With each of them but -EINTR and -ENOMEM, *why is one line without a newline: the reason, the
  * limit and its value, the line of the script and the row, as far as they are known.
  *
@@ -62,10 +62,17 @@ void script_pool_free(struct script_pool *p);
 void script_pool_set_limits(struct script_pool *p, const struct script_limits *l);
 
 /*
- * Waits for a free worker, compiles the text and runs the script as far as its declarations.
+ * Takes places for runs of the user, all or none.  A user has at most `share` places, but may always take `count`.  Waits
+ * for at most so long, after those that came before.  -EAGAIN: there is no room, or too many wait already.
+ */
+int script_pool_take(struct script_pool *p, uint32_t uid, unsigned count, unsigned share, uint64_t wait_us) TFS_MUST;
+void script_pool_give(struct script_pool *p, uint32_t uid, unsigned count);
+/*
+ * Uses a place that the caller has taken for the user.  Compiles the text and runs the script as far as its declarations.
  * The run borrows the pool, and copies the text.
  */
-int script_run_new(struct script_pool *p, const struct script_text *t, struct script_run **out, struct buf *why) TFS_MUST;
+int script_run_new(
+	struct script_pool *p, uint32_t uid, const struct script_text *t, struct script_run **out, struct buf *why) TFS_MUST;
 /*
  * Adds a cell.  The cells of a row follow each other; those of a column are newest first.
  * A row ends when a cell of another row comes, and at a take.  The cell is copied.

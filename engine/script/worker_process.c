@@ -119,8 +119,8 @@ static int make_memory(struct worker_process *p, int *fd)
 
 	if (memory < 0)
 		return -errno;
-	if (posix_fallocate(memory, 0, sizeof(struct shared)) == 0 &&
-		fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+	errno = posix_fallocate(memory, 0, sizeof(struct shared));
+	if (errno == 0 && fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
 		m = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	if (m == MAP_FAILED) {
 		int err = -errno;
@@ -153,7 +153,7 @@ static int start(struct worker_process *p, const char *path)
 	return err;
 }
 
-int process_start(uint64_t memory, struct worker_process **out, struct buf *why)
+int process_start(uint64_t memory, uint32_t uid, struct worker_process **out, struct buf *why)
 {
 	struct worker_process *p = calloc(1, sizeof(*p));
 	char path[PATH_BYTES];
@@ -177,6 +177,7 @@ int process_start(uint64_t memory, struct worker_process **out, struct buf *why)
 	p->to = (struct ring_end){.ring = &p->shared->in, .fd = p->fd};
 	p->from = (struct ring_end){.ring = &p->shared->out, .fd = p->fd};
 	p->memory = memory;
+	p->uid = uid;
 	*out = p;
 	return 0;
 }

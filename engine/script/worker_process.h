@@ -13,13 +13,14 @@ struct worker_process {
 	int fd;      /* the server's end of the socket */
 	int process; /* pidfd */
 	pid_t pid;
-	uint64_t memory; /* as process_start got it */
+	uint64_t memory; /* as process_start got it, and the next one */
+	uint32_t uid;    /* whose scripts it runs */
 	struct shared *shared;
 	struct ring_end to, from; /* wait and arg are set by the run */
 };
 
 /* Starts the program tabletfs-script.  why: one line after an error. */
-int process_start(uint64_t memory, struct worker_process **out, struct buf *why) TFS_MUST;
+int process_start(uint64_t memory, uint32_t uid, struct worker_process **out, struct buf *why) TFS_MUST;
 /* Kills the process if it still runs, and frees p.  Returns the number of the signal that had ended it before, or 0. */
 int process_end(struct worker_process *p);
 /* The processor time that the process has used. */

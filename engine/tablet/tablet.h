@@ -275,7 +275,7 @@ int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct table
 int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b) TFS_MUST;                             /* resets b */
 /*
  * From the next batch on, fn decides which rows the scan returns, after the pattern on row keys: it returns 1 for a
- * row that is returned, 0, or -errno.  The row is as stored, with its salt.
+ * row that is returned, 0 for another one, ROW_CHECK_PAUSE, or -errno.  The row is as stored, with its salt.
  */
 void tablet_scan_check_rows(struct tablet_scan *s, int (*fn)(void *arg, struct tfs_bytes row), void *arg);
 void tablet_scan_set_batch(struct tablet_scan *s, size_t bytes); /* sets the size of the next batches, which replaces batch_bytes */

@@ -74,7 +74,7 @@ static int read_at(struct sequential *s, uint64_t offset, void *buf, size_t n, s
 		err = o->seek ? o->seek(s, offset - s->base) : -ESPIPE;
 		if (err == -ESPIPE)
 			return refuse(err, s->node, NULL, "it is read from its start to its end");
-		s->at = offset;
+		s->at = err ? UINT64_MAX : offset; /* a place that no READ has, so that the next one seeks again */
 	}
 	if (err == 0)
 		err = o->read(s, buf, n, got);

@@ -6,6 +6,7 @@
  * Therefore a write to .schema that completes a value fails at once if no further
  * text could make the whole valid.
  */
+#include "engine/base/stop.h"
 #include "fs/base/access.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
@@ -252,6 +253,21 @@ static int script_unlink(struct node *dir, struct resolved *r, struct changes *c
 	return err;
 }
 
+/* Runs the declarations of the script, on behalf of the user who writes it. */
+static int script_check(struct node *n, const struct caller *caller, const struct tfs_script *script, char **why)
+{
+	struct tfs_table *t;
+	int err = fs_table_as_caller(caller, n, &t);
+
+	if (err)
+		return err;
+	stop_set(fs_is_interrupted, NULL);
+	err = tfs_script_check(t, script, why);
+	stop_set(NULL, NULL);
+	tfs_table_close(t);
+	return err;
+}
+
 static int script_apply(struct node *n, struct content *w, struct changes *c)
 {
 	char name[TFS_SCRIPT_NAME_MAX + 1];
@@ -262,7 +278,7 @@ static int script_apply(struct node *n, struct content *w, struct changes *c)
 	if (!err) {
 		const struct tfs_script script = {.name = e.name, .text = e.text};
 
-		err = tfs_script_check(node_store_table(n), &script, &why);
+		err = script_check(n, w->caller, &script, &why);
 		err = err && why && *why ? refuse(err, n, NULL, "%s", why) : err;
 		free(why);
 	}
@@ -282,7 +298,7 @@ static int script_begins(struct node *n, struct content *w)
 	while (script.text.n && script.text.p[script.text.n - 1] != '\n')
 		script.text.n--;
 	if (!err && script.text.n)
-		err = tfs_script_check(node_store_table(n), &script, &why);
+		err = script_check(n, w->caller, &script, &why);
 	if (err == -EINVAL && why && strstr(why, " near ") && !strstr(why, "<eof>"))
 		err = refuse(err, n, NULL, "%s", why);
 	else if (err != -E2BIG)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files below .run of a scan: NAME and NAME.jsonl run the table's script NAME over the
- * cells of the scan.  A read returns the outputs as they come (engine/bulk/outputs.h).  Open
- * begins the run, with the script as it is then.
+ * cells of the scan.  The first read begins the run, with the script as it was when the file
+ * was opened.  A read returns the outputs as they come (engine/bulk/outputs.h).
  */
 #include "fs/stream/stream.h"
 
@@ -27,7 +27,7 @@ struct run_state {
 	unsigned arg_count;
 	uid_t uid; /* the user who is charged */
 	bool is_counted;
-	struct tfs_run *run;
+	struct tfs_run *run; /* NULL: not begun, or ended */
 	struct unread out;
 	enum line_format format;
 	bool ended;
@@ -42,7 +42,9 @@ static int add_arguments(struct run_state *st, struct node *dir, struct node **s
 
 		if (!dir->key_n)
 			continue;
-		if (name_decode_text(node_key(dir), &text) || array_grow(&st->args, st->arg_count, sizeof(*st->args))) {
+		/* A zero byte would end the argument. */
+		if (name_decode_text(node_key(dir), &text) || (text.n && memchr(text.p, 0, text.n)) ||
+			array_grow(&st->args, st->arg_count, sizeof(*st->args))) {
 			buf_fini(&text);
 			return -EINVAL;
 		}
@@ -56,24 +58,24 @@ static int add_arguments(struct run_state *st, struct node *dir, struct node **s
 	return 0;
 }
 
+static const struct tfs_script *find_script(const struct sequential *s)
+{
+	const struct run_state *st = s->state;
+	const struct tfs_bytes name = run_script_name(node_key(s->node));
+	char text[TFS_SCRIPT_NAME_MAX + 1] = "";
+
+	memcpy(text, name.p, name.n < sizeof(text) ? name.n : sizeof(text) - 1);
+	return tfs_schema_script(st->schema, text);
+}
+
 static int begin(struct sequential *s)
 {
 	struct run_state *st = s->state;
-	const struct tfs_bytes name = run_script_name(node_key(s->node));
 	const struct tfs_arguments args = {st->args, st->arg_count};
 	struct tfs_scan_spec spec = st->clauses.spec;
-	char text[TFS_SCRIPT_NAME_MAX + 1] = "";
-	const struct tfs_script *script;
 
-	memcpy(text, name.p, name.n < sizeof(text) ? name.n : sizeof(text) - 1);
-	script = tfs_schema_script(st->schema, text);
-	if (!script)
-		return -ENOENT;
-	st->format = name.n == s->node->key_n ? LINE_TSV : LINE_JSON;
 	spec.stop = fs_is_interrupted;
-	if (spec.reverse)
-		return refuse(-EINVAL, s->node, NULL, "a run has no order of rows, so no reverse=");
-	return tfs_run_new(st->table, script, &args, &spec, &st->run);
+	return tfs_run_new(st->table, find_script(s), &args, &spec, &st->run);
 }
 
 static void end(struct run_state *st)
@@ -113,7 +115,7 @@ static int run_count(struct sequential *s)
 	r = user_take(USER_RUNS, st->uid, 1);
 	st->is_counted = r > 0;
 	if (r == 0)
-		return refuse(-EAGAIN, s->node, NULL, "a user has at most 8 open runs of scripts: close one of them first");
+		return refuse(-EAGAIN, s->node, NULL, "a user has at most 4 open runs of scripts: close one of them first");
 	return r < 0 ? (int)r : 0;
 }
 
@@ -137,10 +139,14 @@ static int run_open(struct sequential *s, int flags)
 		err = tfs_schema_get(st->table, &st->schema);
 	if (err == 0 && st->clauses.partial)
 		err = -ENOENT;
-	if (err == 0)
-		err = begin(s);
+	if (err == 0 && !find_script(s))
+		err = -ENOENT;
+	if (err == 0 && st->clauses.spec.reverse)
+		err = refuse(-EINVAL, s->node, NULL, "a run has no order of rows, so no reverse=");
 	if (err)
 		run_close(s, NULL);
+	else
+		st->format = run_script_name(node_key(s->node)).n == s->node->key_n ? LINE_TSV : LINE_JSON;
 	return err;
 }
 
@@ -149,7 +155,7 @@ static int run_seek(struct sequential *s, uint64_t at)
 	if (at)
 		return -ESPIPE;
 	end(s->state);
-	return begin(s);
+	return 0;
 }
 
 static int run_read(struct sequential *s, void *buf, size_t n, size_t *got)
@@ -158,9 +164,15 @@ static int run_read(struct sequential *s, void *buf, size_t n, size_t *got)
 	int r = 0;
 
 	unread_trim(&st->out, n);
+	if (!st->run && !st->ended && (r = begin(s)))
+		return r;
 	if (!st->ended)
 		r = outputs_read(st->run, st->format, st->out.at + n, &st->out.text);
-	st->ended = st->ended || r == 0;
+	if (!st->ended && r == 0) {
+		st->ended = true;
+		tfs_run_free(st->run);
+		st->run = NULL;
+	}
 	*got = unread_take(&st->out, buf, n);
 	if (r >= 0 || *got || r == -EINTR)
 		return r < 0 && *got == 0 ? r : 0;

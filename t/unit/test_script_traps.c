@@ -4,7 +4,9 @@
 #include "t/unit/script_lib.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 enum { INSTRUCTIONS = 2000000, MEMORY = 8 << 20, TIME_US = 3000000 };
@@ -316,23 +318,65 @@ static bool asked(void *arg)
 	return true;
 }
 
-/* A run that is not wanted any more ends; so does a wait for a worker. */
+/* A user who waits for two of three places, and then has them. */
+struct waiting {
+	struct script_pool *pool;
+	atomic_int err;
+};
+static void *take_two(void *arg)
+{
+	struct waiting *w = arg;
+
+	w->err = script_pool_take(w->pool, 8, 2, 2, UINT64_C(60) * 1000000);
+	return NULL;
+}
+
+/* Places: a user's share, all or none, and in turn. */
+static void test_places(void **state)
+{
+	struct script_pool *p = script_pool_of(0, 0, 0, 3);
+	struct waiting w = {.pool = p, .err = 1};
+	pthread_t thread;
+
+	assert_int_equal(script_pool_take(p, 7, 4, 3, 0), -EINVAL);
+	assert_int_equal(script_pool_take(p, 7, 1, 1, 0), 0);
+	assert_int_equal(script_pool_take(p, 7, 1, 1, 0), -EAGAIN);
+	assert_int_equal(script_pool_take(p, 8, 1, 1, 0), 0);
+	script_pool_give(p, 8, 1);
+	assert_int_equal(script_pool_take(p, 8, 2, 1, 0), 0); /* what one request needs is more than the share */
+	assert_int_equal(script_pool_take(p, 9, 1, 3, 0), -EAGAIN);
+	/* A user who has its share waits, and holds up nobody. */
+	assert_int_equal(pthread_create(&thread, NULL, take_two, &w), 0);
+	script_pool_give(p, 7, 1);
+	assert_int_equal(script_pool_take(p, 7, 1, 3, 0), 0); /* user 8 has its share */
+	script_pool_give(p, 8, 2);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(w.err, 0);
+	assert_int_equal(script_pool_take(p, 9, 1, 3, 0), -EAGAIN);
+	script_pool_give(p, 8, 2);
+	assert_int_equal(script_pool_take(p, 9, 2, 3, 0), 0);
+	script_pool_give(p, 9, 2);
+	script_pool_give(p, 7, 1);
+	script_pool_free(p);
+}
+
+/* A run that is not wanted any more ends; so does a wait for a place. */
 static void test_stopped(void **state)
 {
-	struct script_run *r, *other, *third;
+	struct script_run *r;
 	struct buf why = {0}, delta = {0};
 
-	assert_int_equal(script_start(pool, false, "function row(r) end", &other, &why), 0);
+	assert_int_equal(script_pool_take(pool, 1, 2, 2, 0), 0);
 	assert_int_equal(script_start(pool, false,
 				 "function row(r) local a = ('x'):rep(2000000) while true do local c = a .. 1 end end", &r, &why),
 		0);
 	stop_set(asked, NULL);
-	assert_int_equal(script_start(pool, false, "function row(r) end", &third, &why), -EINTR);
+	assert_int_equal(script_pool_take(pool, 1, 1, 2, UINT64_MAX / 2), -EINTR);
 	assert_int_equal(script_put(r, "a", "f", "q", 1, "", &why), 0);
 	assert_true(script_run_take(r, &delta, &why) < 0);
 	stop_set(NULL, NULL);
 	script_run_free(r);
-	script_run_free(other);
+	script_pool_give(pool, 1, 2);
 	buf_fini(&why);
 	buf_fini(&delta);
 	assert_works();
@@ -367,6 +411,7 @@ int main(void)
 		cmocka_unit_test(test_sandbox),
 		cmocka_unit_test(test_garbage),
 		cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_no_program),
 	};

@@ -203,7 +203,7 @@ static void test_hostile(void **state)
 		const struct script_text t = {.name = tfs_str(name), .text = TFS_S("function row(r) end")};
 		struct buf why = {0}, delta = {0};
 		struct script_run *r;
-		int err = script_run_new(p, &t, &r, &why);
+		int err = script_run_new(p, 0, &t, &r, &why);
 
 		if (!err) {
 			err = script_put(r, "row", "f", "q", 1, "value", &why);

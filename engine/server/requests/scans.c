@@ -277,7 +277,8 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	if (!err && q->user) {
 		err = access_readable(o->served, q, spec.family_ids, spec.pub.family_count, &ids, &spec.pub.family_count);
 		spec.family_ids = ids;
-		none = !err && spec.pub.family_count == 0;
+		/* A script is compiled, and has its outputs, also if it gets no cells. */
+		none = !err && spec.pub.family_count == 0 && !spec.script.p;
 	}
 	if (!err)
 		err = scripts_new(q, o);

@@ -7,10 +7,14 @@
  * A run answers with the partial outputs of the rows that the request has read, and with the
  * last of these rows.  A client whose scan is lost continues after that row, and each row is
  * in one partial output.  A request ends between two rows, when it has worked for a second, or when much
- * output waits.  If no worker is free, the answer has no output, and the client asks again.
+ * output waits.  At the tablet's end the answer has an output even if no row was read, so that a run over
+ * no rows has the outputs of its declarations.
  *
  * An expression sees the whole row.  For each row that the scan finds, its cells are read again.  When
- * this has taken a second, the batch ends with its next cell.
+ * this has taken a second, the batch ends with its next cell, or with a row that the expression refuses.
+ *
+ * A request takes the places for all of its workers together; one that held a place and waited for another would keep
+ * others waiting that do the same.  If there is no room in time, the answer has no cells, and the client asks again.
  */
 #include "engine/server/requests/requests.h"
 #include "engine/base/clock.h"
@@ -25,15 +29,11 @@
 #define SLICE_US 1000000u
 #define OUTPUT_BYTES ((size_t)1 << 20)
 #define WORKERS_MOST 64u
+#define PLACE_WAIT_US 2000000u
 
 struct scripts {
-	struct mutex lock; /* RANK_SERVER; guards `users` */
 	struct script_pool *pool;
 	_Atomic unsigned workers_of_user;
-	struct {
-		uint32_t uid;
-		unsigned count; /* workers that this user's requests have */
-	} users[WORKERS_MOST];
 };
 
 /* The scripts of one scan. */
@@ -52,7 +52,6 @@ struct scan_script {
 
 /* One request's use of the scripts. */
 struct use {
-	struct scripts *scripts;
 	struct served_tablet *served;
 	struct scan_script *script;
 	const struct schema *schema; /* names of families */
@@ -61,63 +60,6 @@ struct use {
 	struct script_run *filter, *run;
 	struct buf why;
 };
-
-/* ---- workers ---- */
-
-/* Returns true if the user may have one worker more, and counts it. */
-static bool worker_count(struct scripts *x, uint32_t uid, unsigned most)
-{
-	unsigned place = WORKERS_MOST;
-	bool may = false;
-
-	mutex_lock(&x->lock);
-	for (unsigned i = 0; i < WORKERS_MOST; i++)
-		if (x->users[i].count && x->users[i].uid == uid)
-			place = i;
-	for (unsigned i = 0; i < WORKERS_MOST && place == WORKERS_MOST; i++)
-		if (!x->users[i].count)
-			place = i;
-	if (place < WORKERS_MOST && x->users[place].count < most) {
-		x->users[place].uid = uid;
-		x->users[place].count++;
-		may = true;
-	}
-	mutex_unlock(&x->lock);
-	return may;
-}
-
-static void worker_uncount(struct scripts *x, uint32_t uid)
-{
-	mutex_lock(&x->lock);
-	for (unsigned i = 0; i < WORKERS_MOST; i++)
-		if (x->users[i].count && x->users[i].uid == uid) {
-			x->users[i].count--;
-			break;
-		}
-	mutex_unlock(&x->lock);
-}
-
-/* -EAGAIN: no worker is free. */
-static int worker_take(struct use *u, const struct script_text *text, struct script_run **out)
-{
-	struct scripts *x = u->scripts;
-	int err;
-
-	if (!worker_count(x, u->script->uid, atomic_load(&x->workers_of_user)))
-		return -EAGAIN;
-	err = script_run_new(x->pool, text, out, &u->why);
-	if (err)
-		worker_uncount(x, u->script->uid);
-	return err;
-}
-
-static void worker_give(struct use *u, struct script_run *run)
-{
-	if (!run)
-		return;
-	script_run_free(run);
-	worker_uncount(u->scripts, u->script->uid);
-}
 
 /* ---- rows ---- */
 
@@ -141,7 +83,7 @@ static int add_cell(struct use *u, struct script_run *run, const struct tfs_cell
 	return cell.family.n ? script_run_cell(run, &cell, &u->why) : 0;
 }
 
-/* Decides if the scan returns the row (tablet_scan_check_rows). */
+/* Decides if the scan returns the row (struct row_check). */
 static int check_row(void *arg, struct tfs_bytes row)
 {
 	struct use *u = arg;
@@ -151,8 +93,6 @@ static int check_row(void *arg, struct tfs_bytes row)
 	struct tablet_scan *scan = NULL;
 	int err;
 
-	if (monotonic_us() >= u->until_us)
-		tablet_scan_set_batch(u->scan, 1);
 	spec.pub.row_from = row;
 	err = tablet_scan_new(u->served->tablet, &spec, &scan);
 	while (!err && !b.done) {
@@ -164,6 +104,10 @@ static int check_row(void *arg, struct tfs_bytes row)
 		err = script_run_take(u->filter, &verdict, &u->why);
 	if (!err)
 		err = verdict.n && verdict.p[0];
+	if (err >= 0 && monotonic_us() >= u->until_us) {
+		tablet_scan_set_batch(u->scan, 1);
+		err = err ? err : ROW_CHECK_PAUSE;
+	}
 	tablet_scan_free(scan);
 	scan_batch_fini(&b);
 	buf_fini(&verdict);
@@ -227,13 +171,21 @@ static int fill_run(struct use *u, struct scan_batch *b)
 	answer.value = buf_bytes(&delta);
 	b->done = !err && u->script->end && u->script->at == u->script->batch.count;
 	b->damaged = u->script->batch.damaged;
-	if (!err && answer.size)
+	/* A run over no rows: any row may stand for it. */
+	if (!err && b->done && !answer.row.n)
+		answer.row = tfs_str("!");
+	if (!err && (answer.size || b->done))
 		err = batch_set(b, answer);
 	buf_fini(&delta);
 	return err;
 }
 
-/* The errors of scripts, which have a reason. */
+/* Errors that end a run for good. */
+static bool is_of_script(int err)
+{
+	return err == -EINVAL || err == -SCRIPT_LIMIT || err == -SCRIPT_DIED;
+}
+
 static int answer_error(struct use *u, struct scan_batch *b, int err)
 {
 	const struct tfs_cell answer = {.row = tfs_str("!"),
@@ -250,35 +202,35 @@ static int answer_error(struct use *u, struct scan_batch *b, int err)
 int scripts_fill(struct scripts *scripts, struct server *s, struct open_scan *o, struct scan_batch *b)
 {
 	struct scan_script *x = o->script;
-	struct use u = {
-		.scripts = scripts, .served = o->served, .script = x, .scan = o->scan, .until_us = monotonic_us() + SLICE_US};
-	int err = 0;
+	struct use u = {.served = o->served, .script = x, .scan = o->scan};
+	const unsigned places = (x->run.text.p != NULL) + (x->filter.text.p != NULL);
+	int err = script_pool_take(scripts->pool, x->uid, places,
+		atomic_load_explicit(&scripts->workers_of_user, memory_order_relaxed), PLACE_WAIT_US);
 
 	scan_batch_reset(b);
 	b->done = false;
+	if (err)
+		return err == -EAGAIN ? 0 : err;
+	u.until_us = monotonic_us() + SLICE_US;
 	if (o->served->user_table)
 		u.schema = user_table_access(s, o->served->user_table);
 	if (x->run.text.p)
-		err = worker_take(&u, &x->run, &u.run);
+		err = script_run_new(scripts->pool, x->uid, &x->run, &u.run, &u.why);
 	if (!err && x->filter.text.p)
-		err = worker_take(&u, &x->filter, &u.filter);
+		err = script_run_new(scripts->pool, x->uid, &x->filter, &u.filter, &u.why);
 	if (!err) {
 		tablet_scan_set_batch(o->scan, x->batch_bytes);
 		tablet_scan_check_rows(o->scan, u.filter ? check_row : NULL, &u);
 		err = u.run ? fill_run(&u, b) : tablet_scan_fill(o->scan, b);
 		tablet_scan_check_rows(o->scan, NULL, NULL);
 	}
-	worker_give(&u, u.filter);
-	worker_give(&u, u.run);
+	script_run_free(u.filter);
+	script_run_free(u.run);
+	script_pool_give(scripts->pool, x->uid, places);
 	schema_put(u.schema);
-	if (err == -EAGAIN) {
-		scan_batch_reset(b);
-		b->done = false;
-		err = 0;
-	}
-	if (err && u.why.n && x->run.text.p)
+	if (is_of_script(err) && u.why.n && x->run.text.p)
 		err = answer_error(&u, b, err);
-	else if (err && u.why.n)
+	else if (is_of_script(err) && u.why.n)
 		msg_warning("lua=: %s", Q(buf_bytes(&u.why)));
 	buf_fini(&u.why);
 	return err;
@@ -394,7 +346,6 @@ int scripts_begin(const struct script_settings *o, struct scripts **out)
 		free(x);
 		return err;
 	}
-	mutex_init(&x->lock, RANK_SERVER);
 	scripts_change(x, o);
 	*out = x;
 	return 0;
@@ -405,6 +356,5 @@ void scripts_end(struct scripts *x)
 	if (!x)
 		return;
 	script_pool_free(x->pool);
-	mutex_fini(&x->lock);
 	free(x);
 }
