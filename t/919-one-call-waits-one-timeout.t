@@ -7,11 +7,12 @@
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has one user"
 mount_store
-names=(ls stat write close append rm mkdir cat rename latest root)
+names=(ls stat write close append rm mkdir cat rename latest root version scan)
 for n in "${names[@]}"; do
 	mkdir -p "$M/$n/r/f"
 	echo one >"$M/$n/r/f/a"
 done
+head -c 3000000 /dev/zero >"$M/version/r/f/large@7" # more than the mount reads ahead
 mount_second -o timeout=5s
 export daemon
 py "$M2" "${names[@]}" <<'PY'
@@ -28,17 +29,22 @@ def file(name):
     return "%s/%s/r/f/a" % (mount, name)
 
 
-# Each process has read its file and says so.  When it gets a line, it makes its call.
+# Each process has opened its file and says so.  When it gets a line, it makes its call.
 STARTED = r"""
 import os, sys
 call, path = sys.argv[1:]
+if call == "version":
+    fd = os.open(os.path.dirname(path) + "/large@7", os.O_RDONLY)
 if call in ("close", "append"):
     fd = os.open(path, os.O_WRONLY | (os.O_APPEND if call == "append" else os.O_TRUNC))
     os.write(fd, b"two\n")
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    os.close(fd)
+    if call == "version":
+        os.pread(fd, 100, 2500000)
+    else:
+        os.close(fd)
 except OSError as e:
     sys.exit(str(e))
 """
@@ -52,12 +58,13 @@ COMMANDS = {
     "rename": lambda p: [sys.executable, "-c", "import os, sys; os.rename(sys.argv[1], sys.argv[1] + '2')", p],
     "latest": lambda p: ["cat", mount + "/latest/.latest/r/f/a"],
     "root": lambda p: ["ls", mount],
+    "scan": lambda p: ["cat", mount + "/scan/.scan/prefix=r/.latest/r/f/a"],
 }
 
 
 def holders():
     out = {}
-    for name in "close", "append":
+    for name in "close", "append", "version":
         p = subprocess.Popen([sys.executable, "-c", STARTED, name, file(name)], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         p.stdout.readline()
@@ -103,9 +110,19 @@ def measure(held, what, may_know):
         note("%.2f s: %s" % (took[name], err.splitlines()[-1] if err else "the mount knew it"))
 
 
+def is_stopped():
+    """All threads: one that still runs may answer."""
+    for task in os.listdir("/proc/%d/task" % server):
+        with open("/proc/%d/task/%s/stat" % (server, task)) as f:
+            if f.read().rpartition(")")[2].split()[0] != "T":
+                return False
+    return True
+
+
 know()
 held = holders()
 os.kill(server, signal.SIGSTOP)
+wait_until(is_stopped, True)
 measure(held, "at once", True)
 measure({}, "when the mount has dropped what it knew", False)
 os.kill(server, signal.SIGCONT)

@@ -77,6 +77,12 @@ void stop_wait_ended(int err)
 		answered_us = wait.since_us = monotonic_us();
 }
 
+void stop_wait_get(uint64_t *since_us, uint64_t *limit_us)
+{
+	*since_us = wait.since_us;
+	*limit_us = wait.limit_us;
+}
+
 void stop_wait_repeats(void)
 {
 	wait.since_us = monotonic_us() - wait.limit_us;

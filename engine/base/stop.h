@@ -41,6 +41,8 @@ uint64_t stop_wait_left(uint64_t us);
 #define STOP_TRY_US(limit_us) ((limit_us) / 8 < 1000000u ? (limit_us) / 8 : 1000000u)
 /* A call of the thread's request has returned err: a server has answered, or none has (outcome_is_answer). */
 void stop_wait_ended(int err);
+/* The two values of the thread, for a thread that continues its request. */
+void stop_wait_get(uint64_t *since_us, uint64_t *limit_us);
 /* The request repeats one that has used up its time, so it gets STOP_TRY_US only. */
 void stop_wait_repeats(void);
 /* If the request has used up its time and got no answer, returns its limit; else 0. */

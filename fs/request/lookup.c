@@ -13,10 +13,6 @@
  */
 #include "fs/request/request.h"
 
-#include "engine/base/clock.h"
-#include "engine/base/hash.h"
-#include "engine/base/mutex.h"
-#include "engine/base/stop.h"
 #include "fs/base/access.h"
 #include "fs/base/dir_time.h"
 #include "fs/base/permit.h"
@@ -30,67 +26,15 @@
 /* If other threads remove and make the name at the same time, it may be another node at each try. */
 #define FIND_TRIES 10
 
-/*
- * Look-ups that have waited in vain for the server, for the timeout.  A call of the file system may need several: if the
- * look-up of a name that it knows fails, the kernel repeats it, and rm(1) asks for the name again after that.
- * So a look-up that the same thread repeats is only tried.
- */
-#define VAIN_MOST 64u
-static struct {
-	struct mutex lock;
-	struct {
-		uint64_t asked, until_us;
-	} v[VAIN_MOST];
-	unsigned next;
-	_Atomic uint64_t until_us; /* of the newest */
-} vain = {.lock = MUTEX_INITIALIZER(RANK_FS_NOTIFY)};
-
-static uint64_t vain_hash(fuse_req_t req, fuse_ino_t parent, const char *name)
-{
-	return hash_private((uint64_t)parent ^ (uint64_t)fuse_req_ctx(req)->pid << 32, tfs_str(name));
-}
-
-static void vain_check(fuse_req_t req, fuse_ino_t parent, const char *name)
-{
-	const uint64_t now = vain.until_us ? monotonic_us() : 0;
-	uint64_t asked;
-	bool found = false;
-
-	if (now >= vain.until_us)
-		return;
-	asked = vain_hash(req, parent, name);
-	mutex_lock(&vain.lock);
-	for (unsigned i = 0; i < VAIN_MOST; i++)
-		found = found || (vain.v[i].asked == asked && now < vain.v[i].until_us);
-	mutex_unlock(&vain.lock);
-	if (found)
-		stop_wait_repeats();
-}
-
-/* Called before the reply, because the kernel may repeat the look-up at once. */
-static void vain_note(fuse_req_t req, fuse_ino_t parent, const char *name)
-{
-	const uint64_t limit_us = stop_wait_in_vain(), until_us = monotonic_us() + limit_us;
-
-	if (!limit_us)
-		return;
-	mutex_lock(&vain.lock);
-	vain.v[vain.next].asked = vain_hash(req, parent, name);
-	vain.v[vain.next].until_us = vain.until_us = until_us;
-	vain.next = (vain.next + 1) % VAIN_MOST;
-	mutex_unlock(&vain.lock);
-}
-
 void request_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct node *dir = node_of(parent), *n = NULL;
 	struct fuse_entry_param e;
 	int err;
 
-	vain_check(req, parent, name);
+	repeats_begin(req, parent, name);
 	err = permit(dir, PERMIT_SEARCH);
 	if (err) {
-		vain_note(req, parent, name);
 		reply_err(req, err);
 		return;
 	}
@@ -110,7 +54,6 @@ void request_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	if (err == -ESTALE)
 		err = -ENOENT;
 	if (err) {
-		vain_note(req, parent, name);
 		reply_err(req, refuse_store(err, dir, name, "cannot be looked up"));
 	} else {
 		tree_count_entry(n, tfs_str(name), &e);

@@ -8,6 +8,7 @@
  */
 #include "fs/request/request.h"
 
+#include "engine/base/stop.h"
 #include "fs/base/access.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
@@ -28,6 +29,7 @@ struct scanning {
 	size_t size;
 	off_t offset;
 	struct fuse_file_info fi;
+	uint64_t since_us, limit_us; /* stop_wait_begin */
 	char name[];
 };
 
@@ -45,6 +47,7 @@ static void scanning_serve(struct scanning *s)
 	const struct fuse_ctx *ctx = fuse_req_ctx(s->req);
 	fuse_ino_t ino = id_of(s->node);
 
+	stop_wait_begin(s->since_us, s->limit_us);
 	refuse_begin();
 	fs_asked_by(ctx->uid, ctx->gid, ctx->pid);
 	fs_serve(s->req);
@@ -140,6 +143,7 @@ static bool pass_on(enum call call, fuse_req_t req, fuse_ino_t ino, const char *
 		s->fi = *fi;
 	if (name)
 		memcpy(s->name, name, name_n);
+	stop_wait_get(&s->since_us, &s->limit_us);
 	node_hold(n);
 	mutex_lock(&pool.lock);
 	STAILQ_INSERT_TAIL(&pool.queue, s, next);
