@@ -310,8 +310,14 @@ int __real_fence_answer(struct fence *f, const struct ts_request *q, int err);
 int __wrap_fence_answer(struct fence *f, const struct ts_request *q, int err);
 int __wrap_fence_answer(struct fence *f, const struct ts_request *q, int err)
 {
-	if (plant_fence(q))
+	if (plant_fence(q)) {
+		const struct node *n = proc_self()->data;
+
+		if (n->session && !lock_session_held(n->session))
+			sim_trace("planted: method %d on table %u without a lease, err %d%s", (int)q->method, q->table, err,
+				lock_sim_expired(n->locks) ? ", session over" : "");
 		return err;
+	}
 	mutating += q->method == TS_MUTATE;
 	err = __real_fence_answer(f, q, err);
 	mutating -= q->method == TS_MUTATE;

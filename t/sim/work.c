@@ -466,7 +466,8 @@ static void one_operation(struct node *client, struct tfs_table *t, unsigned *nu
 void work_run(struct node *client)
 {
 	struct tfs_table *t = NULL;
-	unsigned number = 0;
+	unsigned number = 0, reads = 0;
+	char row[16];
 
 	work.running++;
 	while (!work.table_made)
@@ -474,10 +475,17 @@ void work_run(struct node *client)
 	while (!work.stop) {
 		if (work.slow && sim_chance(100)) /* servers and tablets forget a client after 120 s */
 			client->idle_until_us = sim_now() + 110000000 + sim_random(20000000);
-		if (client->idle_until_us > sim_now())
+		if (client->idle_until_us > sim_now()) {
 			sim_sleep(client->idle_until_us - sim_now());
+			reads = work.rows; /* a server that the client knows may be a zombie by now */
+		}
 		if (!t && tfs_table_open(client->store, TABLE, &t))
 			t = NULL;
+		if (t && reads) {
+			row_name(row, --reads);
+			do_read(t, row, client->number, LIN_COLUMNS);
+			continue;
+		}
 		if (t)
 			one_operation(client, t, &number);
 		if (t && sim_chance(30)) {
