@@ -40,7 +40,9 @@
  */
 #include "engine/client/salt.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/hash.h"
+#include "engine/base/stop.h"
 #include "engine/base/task.h"
 
 #include <errno.h>
@@ -54,12 +56,14 @@
 #define SEND_BYTES (256u << 10)
 #define SEND_ROWS 256u
 #define SEND_ROWS_REMOTE (TS_ROWS_UNDER_WAY / QUEUES_REMOTE)
+#define TRIES 64u
 #define NONE UINT64_MAX
 
 /* A mutation in a queue.  The memory to which it points follows the struct. */
 struct queued {
 	struct queued *next;
 	size_t bytes;
+	uint64_t since_us;           /* the call of tfs_batch_add; 0: the store is this process's */
 	uint64_t generation, number; /* the schema's generation; `number` counts from 0 in the order of tfs_batch_add */
 	uint8_t salt;                /* the salt of the stored row; set before rows are sorted */
 	struct row_mutation m;
@@ -71,8 +75,9 @@ struct queue {
 	struct buf ops; /* the task's copy of the operations of joined mutations */
 	struct queued *first, **last;
 	size_t bytes, rows;
-	bool scheduled;   /* its task is queued or running */
-	uint64_t sending; /* number of the first mutation that it is sending, or NONE */
+	bool scheduled;    /* its task is queued or running */
+	uint64_t since_us; /* when it was scheduled */
+	uint64_t sending;  /* number of the first mutation that it is sending, or NONE */
 };
 
 struct tfs_batch {
@@ -81,8 +86,9 @@ struct tfs_batch {
 	struct task_pool *pool;
 	bool shares; /* the pool is the store's */
 	size_t send_bytes;
-	unsigned send_rows; /* at most SEND_ROWS */
-	struct mutex lock;  /* RANK_CLIENT; guards the queues and the next members */
+	unsigned send_rows;  /* at most SEND_ROWS */
+	uint64_t timeout_us; /* the store's */
+	struct mutex lock;   /* RANK_CLIENT; guards the queues and the next members */
 	struct cond progress, report;
 	size_t bytes;      /* the bytes of mutations that are in queues or being sent */
 	uint64_t added;    /* mutations so far */
@@ -182,8 +188,20 @@ static void rows_send(struct tfs_batch *b, const struct schema *s, uint64_t gene
 	ts_answer_fini(&a);
 }
 
-/* Sends the mutations.  If a joined mutation fails, sends its parts one by one. */
-static void batch_send(struct tfs_batch *b, struct queued **v, unsigned n, struct buf *ops)
+/*
+ * If no server answers, the first requests wait for the store's timeout.  The mutations that wait in the queues, of this
+ * batch and of others, have waited as long then.  So their requests wait for a part of it only: servers that
+ * answer apply them.  Otherwise a full batch would wait for the timeout again and again.
+ */
+static void wait_begin(const struct tfs_batch *b, uint64_t since_us)
+{
+	stop_wait_begin(since_us, b->timeout_us);
+	if (stop_wait_left(b->timeout_us) <= STOP_TRY_US(b->timeout_us))
+		stop_wait_begin(monotonic_us(), b->timeout_us / TRIES);
+}
+
+/* Sends the mutations, which wait since since_us.  If a server refuses a joined mutation, sends its parts one by one. */
+static void batch_send(struct tfs_batch *b, struct queued **v, unsigned n, struct buf *ops, uint64_t since_us)
 {
 	const struct schema *s = table_schema(b->table);
 	const uint32_t salt = (uint32_t)schema_public(s)->salt_in_use;
@@ -207,20 +225,25 @@ static void batch_send(struct tfs_batch *b, struct queued **v, unsigned n, struc
 		joined[count] = alone ? 1 : joined_count(v + i, n - i);
 		rows[count] = row_join(v + i, joined[count], ops);
 	}
-	if (b->table->store->o.remote)
+	if (b->table->store->o.remote) {
 		window_enter(&table_base(b->table)->window, &part, count);
+		wait_begin(b, since_us);
+	}
 	rows_send(b, s, generation, rows, count, errs);
 	for (unsigned row = 0, i = 0; row < count; row++)
 		for (unsigned end = i + joined[row]; i < end; i++) {
 			int err = errs[row];
 
-			if (err && err != -ETIMEDOUT && joined[row] > 1) /* after -ETIMEDOUT it may have been applied */
+			/* After -ETIMEDOUT it may have been applied. */
+			if (err && err != -ETIMEDOUT && joined[row] > 1 && !stop_wait_in_vain())
 				rows_send(b, s, v[i]->generation, &v[i]->m, 1, &err);
 			if (err)
 				batch_report(b, v[i], err);
 		}
-	if (b->table->store->o.remote)
+	if (b->table->store->o.remote) {
+		stop_wait_begin(0, 0);
 		window_leave(&table_base(b->table)->window, &part);
+	}
 	batch_release(b, v, n);
 	schema_put(s);
 }
@@ -255,7 +278,7 @@ static void queue_run(struct task *t)
 	queue->sending = n ? v[0]->number : NONE;
 	mutex_unlock(&b->lock);
 	if (n)
-		batch_send(b, v, n, &queue->ops);
+		batch_send(b, v, n, &queue->ops, v[0]->since_us > queue->since_us ? v[0]->since_us : queue->since_us);
 	mutex_lock(&b->lock);
 	queue->sending = NONE;
 	cond_broadcast(&b->progress);
@@ -265,11 +288,17 @@ static void queue_run(struct task *t)
 	mutex_unlock(&b->lock);
 }
 
+static uint64_t now_of(const struct tfs_batch *b)
+{
+	return b->table->store->o.remote ? monotonic_us() : 0;
+}
+
 static void queue_schedule_locked(struct queue *queue)
 {
 	if (queue->scheduled || !queue_is_due(queue->batch, queue))
 		return;
 	queue->scheduled = true;
+	queue->since_us = now_of(queue->batch);
 	task_queue(&queue->task);
 }
 
@@ -310,7 +339,7 @@ int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m)
 	a = malloc(bytes);
 	if (!a)
 		return -ENOMEM;
-	*a = (struct queued){.bytes = bytes, .generation = generation, .m = row_mutation_copy(&row, a + 1)};
+	*a = (struct queued){.bytes = bytes, .since_us = now_of(b), .generation = generation, .m = row_mutation_copy(&row, a + 1)};
 	queue = &b->queues[hash_private(0, a->m.row) % b->queue_count];
 	mutex_lock(&b->lock);
 	turn = b->arrived++;
@@ -409,6 +438,9 @@ int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct
 	b->o = filled;
 	b->shares = shares;
 	b->send_rows = remote ? SEND_ROWS_REMOTE : SEND_ROWS;
+	mutex_lock(&t->store->config_lock);
+	b->timeout_us = t->store->o.options.timeout_us;
+	mutex_unlock(&t->store->config_lock);
 	b->table = t;
 	table_get(t);
 	mutex_init(&b->lock, RANK_CLIENT);
