@@ -8,6 +8,7 @@ sequence of a row, and the sizes and rates of an import or export may differ.  A
 "# NAME.py" is a file beside the mount.
 """
 from tap import *
+import glob
 import re
 import subprocess
 
@@ -28,8 +29,30 @@ def read_page(name):
                 spill(os.path.join(M, "..", block[0][2:]), "\n".join(block).encode())
             block = None
         elif block is not None:
-            block.append(line.replace(r"\&", "").replace(r"\-", "-").replace(r"\(dq", '"').replace(r"\(aq", "'").replace(r"\e", "\\"))
+            block.append(plain(line))
     return headings, sessions
+
+
+def examples():
+    """Returns (page, text) of each indented example of each manual page."""
+    found = []
+    for path in sorted(glob.glob(os.environ["SRC"] + "/man/*.[1-9]")):
+        block = None
+        for line in open(path, encoding="utf-8").read().split("\n"):
+            if line.startswith(".Bd -literal") and "-compact" not in line:
+                block = []
+            elif line.startswith(".Ed") and block is not None:
+                found.append((os.path.basename(path), "\n".join(block)))
+                block = None
+            elif block is not None:
+                block.append(plain(line))
+            elif line.startswith(".Dl "):
+                found.append((os.path.basename(path), plain(line[4:])))
+    return found
+
+
+def plain(line):
+    return line.replace(r"\&", "").replace(r"\-", "-").replace(r"\(dq", '"').replace(r"\(aq", "'").replace(r"\e", "\\")
 
 
 def commands(block):
