@@ -5,7 +5,7 @@
  *
  * The server sends messages: an enum channel_message as a byte, then its fields.  Lengths are u64, the
  * sizes of numbers are the machine's.
- *   RUN   struct script_limits, u8 filter, name, text, u64 count, arguments; each text has its length before it
+ *   RUN   struct script_limits, u8 filter, u8 rows_only, name, text, u64 count, arguments; each text has its length before it
  *   ROW   u64 length, key
  *   CELL  struct channel_cell, family, qualifier, value
  *   TAKE  answered by a delta in pieces: {u64 length, bytes} ..., and then the length 0

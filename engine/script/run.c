@@ -189,6 +189,8 @@ static int put_run(struct script_run *r, const struct script_text *t)
 	if (!err)
 		err = put_u8(r, t->filter);
 	if (!err)
+		err = put_u8(r, t->rows_only);
+	if (!err)
 		err = put_text(r, t->name);
 	if (!err)
 		err = put_text(r, t->text);
@@ -326,18 +328,34 @@ static int put_cell(struct script_run *r, const struct script_cell *c)
 	return err ? err : put(r, c->value.p, c->value.n);
 }
 
-int script_run_cell(struct script_run *r, const struct script_cell *c, struct buf *why)
+bool script_reads_cells(struct tfs_bytes text)
 {
-	int err;
+	return text.n && (memmem(text.p, text.n, "get", 3) || memmem(text.p, text.n, "cells", 5));
+}
 
-	if (r->err)
-		return report(r, why);
-	r->answered = false;
-	err = put_cell(r, c);
+/* The answer to a message that was put with this error. */
+static int answer_put(struct script_run *r, int err, struct buf *why)
+{
 	if (!err)
 		return 0;
 	(void)fail(r, err);
 	return report(r, why);
+}
+
+int script_run_row(struct script_run *r, struct tfs_bytes row, struct buf *why)
+{
+	if (r->err)
+		return report(r, why);
+	r->answered = false;
+	return answer_put(r, put_row(r, row), why);
+}
+
+int script_run_cell(struct script_run *r, const struct script_cell *c, struct buf *why)
+{
+	if (r->err)
+		return report(r, why);
+	r->answered = false;
+	return answer_put(r, put_cell(r, c), why);
 }
 
 int script_run_take(struct script_run *r, struct buf *delta, struct buf *why)

@@ -40,6 +40,7 @@ struct script_limits {
 
 struct script_text {
 	bool filter;                  /* text is an expression on the row `r`; else a script */
+	bool rows_only;               /* script_run_row adds the rows, and r:get and r:cells are errors */
 	struct tfs_bytes name, text;  /* the name is for messages */
 	const struct tfs_bytes *args; /* each "KEY=VALUE": `arg` of the script */
 	unsigned arg_count;
@@ -73,6 +74,13 @@ void script_pool_give(struct script_pool *p, uint32_t uid, unsigned count);
  */
 int script_run_new(
 	struct script_pool *p, uint32_t uid, const struct script_text *t, struct script_run **out, struct buf *why) TFS_MUST;
+/*
+ * Returns true if the text may read cells.  One that has neither the word get nor the word cells, comments included, has
+ * no way to do so but one that builds the word.
+ */
+bool script_reads_cells(struct tfs_bytes text);
+/* Adds a row without cells.  Errors: those of script_run_cell. */
+int script_run_row(struct script_run *r, struct tfs_bytes row, struct buf *why) TFS_MUST;
 /*
  * Adds a cell.  The cells of a row follow each other; those of a column are newest first.
  * A row ends when a cell of another row comes, and at a take.  The cell is copied.

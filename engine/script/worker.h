@@ -27,7 +27,8 @@ struct worker {
 	uint64_t used;               /* instructions of this row */
 	uint64_t time_end_us;        /* the processor time at which the run must have ended; 0: no run is open */
 	lua_State *lua;              /* the state of the run, or NULL */
-	bool filter, begun;          /* begun: the declarations are over */
+	bool filter, rows_only;      /* of struct script_text */
+	bool begun;                  /* the declarations are over */
 	bool in_row;
 	char name[OUTPUT_NAME_MAX + 1];
 	/* The row */

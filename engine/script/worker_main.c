@@ -51,13 +51,15 @@ static void begin_run(struct worker *w)
 	struct script_limits limits;
 	struct tfs_bytes name, text, *args;
 	uint64_t count;
-	uint8_t filter;
+	uint8_t filter, rows_only;
 	int err;
 
 	get(w, &limits, sizeof(limits));
 	worker_begin(&limits);
 	get(w, &filter, 1);
+	get(w, &rows_only, 1);
 	w->filter = filter;
+	w->rows_only = rows_only;
 	name = get_text(w);
 	memset(w->name, 0, sizeof(w->name));
 	memcpy(w->name, name.p, name.n < OUTPUT_NAME_MAX ? name.n : OUTPUT_NAME_MAX);

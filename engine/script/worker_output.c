@@ -4,6 +4,7 @@
 #include "engine/base/outcome.h"
 #include "engine/script/delta.h"
 #include "engine/script/worker.h"
+#include "engine/script/worker_re.h"
 #include "engine/script/worker_row.h"
 
 #include <lauxlib.h>
@@ -95,18 +96,46 @@ static int add_to(lua_State *l, struct worker *w, unsigned i)
 	}
 }
 
+/* The index of the output that is the first argument. */
+static unsigned to_output(lua_State *l)
+{
+	const unsigned *i = luaL_checkudata(l, 1, OUTPUT_TYPE);
+
+	if (!worker_get()->in_row)
+		luaL_error(l, "outputs are added to in row(r) only");
+	return *i;
+}
+
+static void check_added(lua_State *l, const struct output *o, int err)
+{
+	if (err == -ERANGE)
+		luaL_error(l, "the sum of %s is too large", o->name);
+	worker_check(err);
+}
+
+/* output:add(...) */
 static int add(lua_State *l)
 {
 	struct worker *w = worker_get();
-	const unsigned *i = luaL_checkudata(l, 1, OUTPUT_TYPE);
-	int err;
+	const unsigned i = to_output(l);
 
-	if (!w->in_row)
-		return luaL_error(l, "outputs are added to in row(r) only");
-	err = add_to(l, w, *i);
-	if (err == -ERANGE)
-		return luaL_error(l, "the sum of %s is too large", w->outputs[*i].name);
-	worker_check(err);
+	check_added(l, &w->outputs[i], add_to(l, w, i));
+	return 0;
+}
+
+static void add_match(lua_State *l, void *output, struct tfs_bytes match)
+{
+	check_added(l, output, output_add_key(output, &worker_get()->budget, match, (struct script_number){.i = 1}));
+}
+
+/* output:add_matches(text, pattern): as add, for what re.gmatch returns, without a string of Lua for each match */
+static int add_matches(lua_State *l)
+{
+	struct output *o = &worker_get()->outputs[to_output(l)];
+
+	if (o->kind != OUTPUT_COUNT_BY && o->kind != OUTPUT_TOP && o->kind != OUTPUT_UNIQUE)
+		return luaL_error(l, "output.%s has no add_matches", output_kind_names[o->kind]);
+	re_each(l, 2, 3, add_match, o);
 	return 0;
 }
 
@@ -203,6 +232,8 @@ void output_push_library(lua_State *l)
 	lua_newtable(l);
 	lua_pushcfunction(l, add);
 	lua_setfield(l, -2, "add");
+	lua_pushcfunction(l, add_matches);
+	lua_setfield(l, -2, "add_matches");
 	lua_setfield(l, -2, "__index");
 	lua_pop(l, 1);
 	lua_newtable(l);

@@ -17,6 +17,7 @@ enum { STEPS_MAX = 1000000, DEPTH_MAX = 100000, HEAP_KIB = 16384, PATTERN_MAX = 
 struct pattern {
 	pcre2_code *code;
 	pcre2_match_data *data;
+	uint32_t captures;
 };
 
 /* ---- memory ---- */
@@ -72,6 +73,8 @@ static void compile(lua_State *l, struct pattern *p, const char *text, size_t n,
 	}
 	if (p->code)
 		p->data = pcre2_match_data_create_from_pattern(p->code, memory);
+	if (p->data)
+		pcre2_pattern_info(p->code, PCRE2_INFO_CAPTURECOUNT, &p->captures);
 	pcre2_compile_context_free(context);
 	pcre2_general_context_free(memory);
 	if (!p->data) {
@@ -156,7 +159,6 @@ static pcre2_match_context *bounds(void)
 /* Returns the number of captures plus one, or 0 if nothing matches from the offset on.  *at: PCRE2's pairs of offsets. */
 static int match(lua_State *l, struct pattern *p, struct tfs_bytes text, size_t from, const size_t **at)
 {
-	uint32_t captures = 0;
 	const int n = pcre2_match(p->code, text.n ? (PCRE2_SPTR)text.p : (PCRE2_SPTR) "", text.n, from, 0, p->data, bounds());
 
 	*at = pcre2_get_ovector_pointer(p->data);
@@ -169,8 +171,7 @@ static int match(lua_State *l, struct pattern *p, struct tfs_bytes text, size_t 
 		worker_check(-ENOMEM);
 	if (n < 0 || (*at)[0] > (*at)[1])
 		luaL_error(l, "the pattern cannot be matched (error %d of PCRE2)", n);
-	pcre2_pattern_info(p->code, PCRE2_INFO_CAPTURECOUNT, &captures);
-	return (int)captures + 1;
+	return (int)p->captures + 1;
 }
 
 bool re_matches_whole(lua_State *l, int arg, struct tfs_bytes text)
@@ -200,10 +201,10 @@ static int push_captures(lua_State *l, struct tfs_bytes text, const size_t *at, 
 	return n == 1 ? whole : n - 1;
 }
 
-static struct tfs_bytes subject(lua_State *l)
+static struct tfs_bytes subject(lua_State *l, int arg)
 {
 	size_t n;
-	const char *s = luaL_checklstring(l, 1, &n);
+	const char *s = luaL_checklstring(l, arg, &n);
 
 	return tfs_bytes_of(s, n);
 }
@@ -220,7 +221,7 @@ static size_t offset_of(lua_State *l, int arg, size_t n)
 
 static int find(lua_State *l, bool places)
 {
-	const struct tfs_bytes text = subject(l);
+	const struct tfs_bytes text = subject(l, 1);
 	struct pattern *p = pattern_get(l, 2, false);
 	const size_t from = offset_of(l, 3, text.n), *at;
 	const int n = from > text.n ? 0 : match(l, p, text, from, &at);
@@ -276,6 +277,24 @@ static int gmatch_next(lua_State *l)
 	lua_copy(l, -1, lua_upvalueindex(3));
 	lua_replace(l, lua_upvalueindex(4));
 	return push_captures(l, text, at, found, true);
+}
+
+void re_each(lua_State *l, int text_arg, int pattern_arg, void (*fn)(lua_State *l, void *arg, struct tfs_bytes match), void *arg)
+{
+	const struct tfs_bytes text = subject(l, text_arg);
+	struct pattern *p = pattern_push(l, pattern_arg, false);
+	size_t from = 0, last = SIZE_MAX;
+	const size_t *at;
+	int n;
+
+	while ((n = next_match(l, p, text, from, last, &at))) {
+		const size_t *part = at + (n > 1 ? 2 : 0);
+
+		from = last = at[1];
+		if (part[0] != PCRE2_UNSET)
+			fn(l, arg, tfs_bytes_of(text.p + part[0], part[1] - part[0]));
+	}
+	lua_pop(l, 1);
 }
 
 /* re.gmatch(text, pattern): an iterator of what re.match returns */
@@ -346,7 +365,7 @@ static void add_replacement(lua_State *l, luaL_Buffer *b, struct tfs_bytes text,
 /* re.gsub(text, pattern, replacement [, most]): the text with replacements, and their number */
 static int re_gsub(lua_State *l)
 {
-	const struct tfs_bytes text = subject(l);
+	const struct tfs_bytes text = subject(l, 1);
 	const lua_Integer most = luaL_optinteger(l, 4, LUA_MAXINTEGER);
 	size_t from = 0, last = SIZE_MAX;
 	lua_Integer count = 0;

@@ -206,6 +206,8 @@ static int row_index(lua_State *l)
 
 	if (strcmp(name, "key") == 0)
 		lua_pushlstring(l, (const char *)w->key.p, w->key.n);
+	else if (w->rows_only && (strcmp(name, "get") == 0 || strcmp(name, "cells") == 0))
+		return luaL_error(l, "the rows have no cells here, because the text of the script does not have the word %s", name);
 	else if (strcmp(name, "get") == 0)
 		lua_pushvalue(l, lua_upvalueindex(1));
 	else if (strcmp(name, "cells") == 0)

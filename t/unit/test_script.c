@@ -33,6 +33,18 @@ static struct script_run *start(const char *text)
 	return r;
 }
 
+static struct script_run *start_rows(const char *text)
+{
+	const struct script_text t = {.rows_only = true, .name = TFS_S("test"), .text = tfs_str(text)};
+	struct script_run *r;
+	struct buf why = {0};
+
+	if (script_run_new(pool, 0, &t, &r, &why))
+		fail_msg("%.*s", (int)why.n, why.p);
+	buf_fini(&why);
+	return r;
+}
+
 /* Merges a take into o. */
 static void take(struct script_run *r, struct script_outputs *o, struct buf *streamed)
 {
@@ -133,6 +145,39 @@ static void test_patterns(void **state)
 	      "for a in re.gmatch('aab', 'a*') do l:add('[' .. a .. ']') end end",
 		"l: k,v\nl: 3,4,d\nl: bcnilfalse\nl: hell<o> w<o>rld,2\nl: -a-b-c-,4\nl: Abc,2\nl: aa%bb%c,2\nl: 3,3nil\nl: false\nl: [aa]\nl: []\n"
 		"n one 1\nn two 2\n");
+	check("local n, m, same, t, u = output.count_by(), output.count_by(), output.count_by(), output.top(1), output.unique()\n"
+	      "function row(r) local s = r:get('text:en') or ''\n"
+	      "n:add_matches(s, '\\\\w+') m:add_matches(s .. 'ab', 'b*') for b in re.gmatch(s .. 'ab', 'b*') do same:add(b) end\n"
+	      "t:add_matches(s, '(x)?t(.)') t:add_matches(s, 't(.)') u:add_matches(s, '.') end",
+		"n one 1\nn two 2\nm  15\nm b 3\nsame  15\nsame b 3\nt w 2\nu  6\n");
+}
+
+/* Rows of a script that reads no cells. */
+static void test_rows_only(void **state)
+{
+	struct script_outputs *o;
+	struct buf why = {0}, text = {0};
+	struct script_run *r;
+
+	assert_true(script_reads_cells(TFS_S("r:get('a:b')")) && script_reads_cells(TFS_S("#r:cells()")));
+	assert_false(script_reads_cells(TFS_S("function row(r) end")) || script_reads_cells(TFS_S("")));
+	r = start_rows("local n, l = output.count(), output.lines() function row(r) n:add() l:add(r.key) end");
+	assert_int_equal(script_outputs_new(1 << 20, &o), 0);
+	for (const char *row = "abc"; *row; row++)
+		assert_int_equal(script_run_row(r, tfs_bytes_of(row, 1), &why), 0);
+	take(r, o, &text);
+	assert_int_equal(buf_u8(&text, 0), 0);
+	assert_string_equal((char *)text.p, "l: a\nl: b\nl: c\n");
+	script_run_free(r);
+	script_outputs_free(o);
+	r = start_rows("function row(r) local read = r['ge' .. 't'] end");
+	assert_int_equal(script_run_row(r, TFS_S("a"), &why), 0);
+	assert_int_equal(script_run_take(r, &text, &why), -EINVAL);
+	assert_int_equal(buf_u8(&why, 0), 0);
+	assert_non_null(strstr((char *)why.p, "no cells here"));
+	script_run_free(r);
+	buf_fini(&why);
+	buf_fini(&text);
 }
 
 static void test_numbers(void **state)
@@ -425,6 +470,7 @@ int main(void)
 		cmocka_unit_test(test_outputs),
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_rows_only),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_overflow),
 		cmocka_unit_test(test_filter),

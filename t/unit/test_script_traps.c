@@ -55,7 +55,7 @@ static int run_body(const char *body, struct buf *why, struct buf *streamed)
 {
 	char text[4096];
 
-	snprintf(text, sizeof(text), "local l = output.lines()\nfunction row(r)\n%s\nend", body);
+	snprintf(text, sizeof(text), "local l, n = output.lines(), output.count_by()\nfunction row(r)\n%s\nend", body);
 	return run(text, why, streamed);
 }
 
@@ -105,6 +105,8 @@ static void test_limits(void **state)
 		{"pcall(re.match, ('a'):rep(40), '(a|a)*[bc]') l:add('caught')", "pattern"},
 		{"re.gsub(('a'):rep(100), '', function() while true do end end)", "instructions"},
 		{"while true do re.gmatch('', 'x')() end", "instructions"},
+		{"local s = ('a'):rep(1000000) while true do n:add_matches(s, 'a') end", "instructions"},
+		{"n:add_matches(('a'):rep(40), '(a+)+[bc]')", "pattern"},
 		{"for i = 1, 1e9 do re.match('a', 'a' .. i) end", "instructions"},
 		{"for i = 1, 1e9 do l:add('line') end", ""},
 		{"for i = 1, 1e9 do emit(r, 'f:q', i, 'value') end", ""},

@@ -99,7 +99,8 @@ int scripts_new(const struct ts_request *q, struct open_scan *o) TFS_MUST;
  * run whose script fails has a last batch with one cell of the family SCAN_SCRIPT_FAILED: ts is -errno, the value the reason.
  */
 int scripts_fill(struct scripts *x, struct server *s, struct open_scan *o, struct scan_batch *b) TFS_MUST;
-void scripts_set_batch(struct open_scan *o, size_t bytes); /* does for such a scan what tablet_scan_set_batch does */
+void scripts_set_batch(struct open_scan *o, size_t bytes);  /* does for such a scan what tablet_scan_set_batch does */
+enum tfs_scan_what scripts_what(const struct open_scan *o); /* of the scan that feeds the run */
 void scripts_free(struct open_scan *o);
 
 /* ---- actions.c: flushes, compactions, splits, merges ---- */

@@ -283,7 +283,7 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	if (!err)
 		err = scripts_new(q, o);
 	if (!err && q->spec->script.p)
-		spec.pub.what = TFS_SCAN_CELLS;
+		spec.pub.what = scripts_what(o);
 	if (!err && !none)
 		err = tablet_scan_new(o->served->tablet, &spec, &o->scan);
 	free(ids);

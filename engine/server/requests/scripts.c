@@ -10,6 +10,8 @@
  * output waits.  At the tablet's end the answer has an output even if no row was read, so that a run over
  * no rows has the outputs of its declarations.
  *
+ * A script whose text reads no cells gets the keys of rows only, so that no value is read.
+ *
  * An expression sees the whole row.  For each row that the scan finds, its cells are read again.  When
  * this has taken a second, the batch ends with its next cell, or with a row that the expression refuses.
  *
@@ -70,10 +72,17 @@ static const char *family_name(const struct use *u, uint16_t id)
 	return f ? f->name : "";
 }
 
+/* The key without its salt. */
+static struct tfs_bytes key_of(const struct use *u, struct tfs_bytes row)
+{
+	const size_t salt = u->script->row.row_salted && row.n;
+
+	return tfs_bytes_of(row.p + salt, row.n - salt);
+}
+
 static int add_cell(struct use *u, struct script_run *run, const struct tfs_cell *c)
 {
-	const size_t salt = u->script->row.row_salted && c->row.n;
-	const struct script_cell cell = {.row = tfs_bytes_of(c->row.p + salt, c->row.n - salt),
+	const struct script_cell cell = {.row = key_of(u, c->row),
 		.family = tfs_str(family_name(u, c->family_id)),
 		.qualifier = c->qualifier,
 		.value = c->value,
@@ -94,8 +103,11 @@ static int check_row(void *arg, struct tfs_bytes row)
 	int err;
 
 	spec.pub.row_from = row;
-	err = tablet_scan_new(u->served->tablet, &spec, &scan);
-	while (!err && !b.done) {
+	if (u->script->filter.rows_only)
+		err = script_run_row(u->filter, key_of(u, row), &u->why);
+	else
+		err = tablet_scan_new(u->served->tablet, &spec, &scan);
+	while (!err && scan && !b.done) {
 		err = tablet_scan_fill(scan, &b);
 		for (uint32_t i = 0; i < b.count && !err; i++)
 			err = add_cell(u, u->filter, &b.cells[i]);
@@ -138,7 +150,7 @@ static int run_rows(struct use *u, uint64_t *rows, uint64_t *cells)
 			++*rows;
 		}
 		if (!err)
-			err = add_cell(u, u->run, c);
+			err = x->run.rows_only ? script_run_row(u->run, key_of(u, c->row), &u->why) : add_cell(u, u->run, c);
 		*cells += !err;
 		x->at += !err;
 	}
@@ -298,12 +310,19 @@ int scripts_new(const struct ts_request *q, struct open_scan *o)
 	if (!err && spec->pub.row_script.p)
 		err = text_own(x, &x->filter, tfs_str("lua="), spec->pub.row_script);
 	x->filter.filter = true;
+	x->filter.rows_only = !script_reads_cells(x->filter.text);
 	if (!err && spec->script.p)
 		err = text_own(x, &x->run, spec->script_name, spec->script);
+	x->run.rows_only = !script_reads_cells(x->run.text);
 	if (!err)
 		err = args_own(x, spec->script_args);
 	o->script = x;
 	return err;
+}
+
+enum tfs_scan_what scripts_what(const struct open_scan *o)
+{
+	return o->script->run.rows_only ? TFS_SCAN_ROWS : TFS_SCAN_CELLS;
 }
 
 void scripts_set_batch(struct open_scan *o, size_t bytes)
