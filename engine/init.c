@@ -193,7 +193,7 @@ static int seal_logs(const struct copying *c, const char *dir, char **why)
 			err = log_seal_encode(&seal, &b);
 		if (!err)
 			err = lock_put(c->to, name, buf_bytes(&b), LOCK_ABSENT, NULL);
-		err = err == -ENOENT ? 0 : err; /* it has no log any more */
+		err = err == -ENOENT ? 0 : err; /* this incarnation has no log any more */
 		log_seal_fini(&seal);
 		buf_fini(&b);
 	}

@@ -49,7 +49,7 @@ struct serving {
 
 /* ---- the store service ---- */
 
-/* Clients read the files of schemas, and the notes of dropped tables.  Other files have the store's secret, for example. */
+/* Clients read the files of schemas, and the notes of dropped tables.  They do not read other files: one has the secret of the store. */
 static bool is_readable(const char *name)
 {
 	static const char *const dirs[] = {"tables", "snapshots", "dropped"};

@@ -533,7 +533,7 @@ static void *worker_main(void *arg)
 		loop.leader = me;
 		mutex_unlock(&loop.lock);
 		continues = loop_lead(me, &buf);
-		free(buf.mem); /* it may have become large */
+		free(buf.mem); /* the buffer may have become large */
 		buf.mem = NULL;
 		mutex_lock(&loop.lock);
 		return_locked(w);

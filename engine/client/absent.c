@@ -251,7 +251,7 @@ static int begin_range(struct absent_scan *s)
 		spec.past_damage = i == 1 && s->spec.past_damage;
 		d->used = true;
 		if (d->families && !d->family_count)
-			continue; /* it has none of these families */
+			continue; /* the table has none of the families */
 		err = cell_scan_init(&d->scan, d->table, &spec);
 		if (err)
 			return err;
@@ -307,7 +307,7 @@ static int values_read_same(struct absent_scan *s, uint64_t size)
 		size_t got[2] = {0};
 
 		for (unsigned i = 0; i < 2 && r == 1; i++) {
-			const struct tfs_cell *c = &s->sides[1].cell; /* it has the same name in both */
+			const struct tfs_cell *c = &s->sides[1].cell; /* the cell has the same name on both sides */
 			int err = tfs_read(s->sides[i].table, c->row, c->family, c->qualifier, tfs_at(c->ts), at, p + i * PIECE,
 				PIECE, &got[i], NULL);
 

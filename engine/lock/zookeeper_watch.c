@@ -50,7 +50,7 @@ struct mark {
 	bool again;       /* ask again after it */
 	bool armed;       /* ZooKeeper reports the next change */
 	bool lost;        /* the answer was lost: ask when connected */
-	bool known;       /* it was armed once, and each child of a directory's first list, too */
+	bool known;       /* the watch was armed once; of a directory also the watch of each child in its first list */
 	bool report;      /* call the watches after the answer */
 	bool first;       /* a child that its directory counts in `unknown` */
 	bool ephemeral;   /* as the last answer states it, like czxid */

@@ -98,7 +98,7 @@ static int ask(const struct run *r, unsigned which, unsigned step, char answer[P
 	if (err)
 		return err;
 	if (reply.err == -EBADF)
-		return -UNREACHABLE; /* it has ended since the last step, or forgotten the probe */
+		return -UNREACHABLE; /* the other process has ended since the last step, or forgotten the probe */
 	memcpy(answer, reply.answer, PROBE_ANSWER_MAX);
 	return reply.err > 0 ? 1 : reply.err;
 }

@@ -99,7 +99,7 @@ static int read_one(struct frame_reader *r, struct tfs_bytes *in)
 			return 0;
 		err = header_decode(r);
 		if (err) {
-			r->have = 0; /* it has no body */
+			r->have = 0; /* no body follows such a header */
 			return err;
 		}
 	}

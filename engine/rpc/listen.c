@@ -104,7 +104,7 @@ static bool on_admit(struct conn *c, uint32_t bytes)
 struct asked {
 	struct event_call release;
 	STAILQ_ENTRY(asked) link;
-	struct peer *peer; /* this has a reference to its connection */
+	struct peer *peer; /* the request holds a reference to its connection */
 	enum frame_service service;
 	uint64_t number;
 	size_t reserved;

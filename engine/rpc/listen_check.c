@@ -122,7 +122,7 @@ int peer_may_ask_master(const struct peer_rights *p, struct ms_request *q)
 {
 	int err = check_user(p, &q->user);
 	const struct tfs_user *u = q->user;
-	/* A vouching host's root, for example. */
+	/* A host with a key vouches for its users: its root, and its user with the id of the store's owner, have the owner's rights. */
 	const bool owner = p->owner || (p->key && (u->uid == 0 || u->uid == p->store_owner));
 
 	return err ? err : owner || master_checks(q->method) ? 0 : -EPERM;

@@ -260,7 +260,7 @@ static int64_t shake_hands(struct stream *s, bool sending)
 	r = SSL_do_handshake(s->ssl);
 	if (r != 1)
 		return failure(s, r, sending);
-	if (!SSL_session_reused(s->ssl)) { /* it has used another way than a pre-shared key */
+	if (!SSL_session_reused(s->ssl)) { /* the handshake has used another way than a pre-shared key */
 		s->failed = -EKEYREJECTED;
 		return s->failed;
 	}

@@ -22,7 +22,7 @@ enum { COLREAD_INLINE = 8, COLREAD_MEMTABLES = 2 };
 /* A source of cells: a memtable or a file. */
 struct colsrc {
 	struct iter *it;
-	bool column_deletes; /* it may contain deletes of this column */
+	bool column_deletes; /* the source may contain deletes of this column */
 	struct vfile *file;  /* NULL: a memtable */
 	bool unopened;       /* a file of which nothing has been read */
 	int damage;          /* the error at its position, or 0 */

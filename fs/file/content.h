@@ -78,9 +78,9 @@ struct content {
 	uint32_t seen_epoch; /* the table's epoch that the image of a plain name includes */
 	uint64_t origin;     /* setting, log, counter: file offset of the image's first byte; .schema: bytes checked so far */
 	bool committed;      /* the next commit replaces the version commit_ts, if that is still the newest */
-	bool early;          /* plain name, shared: no descriptor that wrote that version has been flushed after it */
-	int64_t commit_ts;   /* the timestamp of the version that the last commit made */
-	int64_t time;        /* set by utimensat, or TFS_NO_TIME */
+	bool early; /* shared content of a plain name: since the version commit_ts was made, no descriptor that wrote it has been flushed */
+	int64_t commit_ts; /* the timestamp of the version that the last commit made */
+	int64_t time;      /* set by utimensat, or TFS_NO_TIME */
 	struct caller *
 		caller; /* the user who opened a control file for writing, or a cell (engine/base/stop.h), or renamed scratch to .schema; else NULL */
 	int64_t touched_us; /* the time of the last write; stat reports it until the commit */

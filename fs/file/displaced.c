@@ -73,7 +73,7 @@ int displaced_add(struct displaced *k, struct node *family, struct tfs_bytes qua
 		return 0;
 	err = cell_load(n, true, &e->copy, &info);
 	e->copied = err == 0;
-	return err == -ENOENT ? 0 : err; /* it was created, and is not committed */
+	return err == -ENOENT ? 0 : err; /* the cell was created, and is not committed */
 }
 
 void displaced_add_name(struct displaced *k, struct node *name, int64_t ts)

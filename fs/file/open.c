@@ -230,7 +230,7 @@ static int scratch_open(struct open_file *file, bool truncate)
 
 	mutex_lock(&file->lock);
 	if (file->shared.error == -ESTALE)
-		err = -ESTALE; /* it has become a cell */
+		err = -ESTALE; /* the file has become a cell */
 	else if (truncate)
 		err = scratch_truncate(file, 0);
 	mutex_unlock(&file->lock);
@@ -493,7 +493,8 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	} else {
 		err = descriptor_open(n, fi->flags, false, &d);
 		if (err == -ESTALE && n->kind == NODE_PLAIN)
-			err = descriptor_open(n, fi->flags, false, &d); /* it was replaced in between, and may still be read */
+			err = descriptor_open(
+				n, fi->flags, false, &d); /* the file was replaced in between, and may still be read */
 		if (err == 0)
 			set_open_flags(n, fi);
 	}

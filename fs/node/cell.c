@@ -93,7 +93,7 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 		return 0;
 	err = ahead_find(r->parent, buf_bytes(&r->key), version, r->ts, &info) ? 0 : cell_stat(&p, &info);
 	if (err == -ENOENT) {
-		/* It may have been created and not committed yet, or committed after cell_stat. */
+		/* The cell may have been created and not committed yet, or committed after cell_stat. */
 		n = node_find(r->parent, r->kind, buf_bytes(&r->key), r->ts);
 		if (n)
 			err = ofile_stat(n, &p, &info, &pending);

@@ -246,7 +246,7 @@ static int script_unlink(struct node *dir, struct resolved *r, struct changes *c
 	e.name = script_name(n, name);
 	err = fs_schema_edit(n, &e, c);
 	if (err == -ENOENT && ofile_pending(n, &staged))
-		err = 0; /* it is created and not stored */
+		err = 0; /* the script is created and not stored */
 	if (err == 0)
 		node_end(n);
 	node_put(n);

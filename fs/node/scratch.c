@@ -3,8 +3,9 @@
  * The operations of scratch nodes, and renames.  A scratch file that is renamed to another
  * scratch name has a second node over the same open_file: the kernel continues to
  * use the old node for open descriptors, and finds the new one by name.
- * If a file is renamed to a cell, its content is committed; if to .schema or a
- * script, it becomes its text.  A directory becomes a row or family (scratch_store.c).
+ * If a file is renamed to a cell, its content is committed.  If it is renamed to
+ * .schema or a script, its content becomes the text of .schema or of the script.
+ * A directory becomes a row or family (scratch_store.c).
  */
 #include "fs/node/scratch.h"
 

@@ -28,7 +28,7 @@ int tree_check_writable(struct node *n, const char *name) TFS_MUST;
 /* Resolves a name that will be made.  Instead of -ENOENT it returns -EPERM or -EINVAL, and logs the reason. */
 int tree_resolve_new(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
 
-/* Counts an answer that makes the kernel hold n under this name.  If n was renamed meanwhile, the rename may not have invalidated this answer, so it has no lifetime. */
+/* Counts an answer that makes the kernel hold n under this name.  If n was renamed meanwhile, the rename may not have invalidated this answer, so the answer gets no lifetime. */
 void tree_count_entry(struct node *n, struct tfs_bytes name, struct fuse_entry_param *e);
 /* Called for an operation that may have been done although it failed with err: the kernel drops the name and the listing. */
 void tree_changed_if_unknown(struct changes *c, struct node *dir, const char *name, int err);

@@ -201,7 +201,7 @@ static int table_has_file(void *arg, const char *file)
 	int err = schema_read(f->s, file, &schema);
 
 	if (err)
-		f->unsure = err == -ENOENT ? -EAGAIN : err; /* it may have been renamed since then */
+		f->unsure = err == -ENOENT ? -EAGAIN : err; /* the file may have been renamed since then */
 	f->found = !err && schema_public(schema)->tablets_id == f->table;
 	schema_put(schema);
 	return f->found;

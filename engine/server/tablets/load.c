@@ -168,7 +168,7 @@ static int load_scanned(void *arg, struct tfs_bytes row_key, struct meta_tablet 
 	int err = 0, c = -1;
 
 	while (!err && l->next < l->q->tablet_count && (c = bytes_cmp(buf_bytes(&l->key), row_key)) < 0)
-		err = load_advance(l, -TABLET_TAKEN); /* it has no row */
+		err = load_advance(l, -TABLET_TAKEN); /* METADATA has no row of this tablet */
 	if (err || l->next == l->q->tablet_count)
 		return err;
 	if (c == 0) {

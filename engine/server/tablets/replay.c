@@ -332,7 +332,8 @@ static int hand_out(struct replay *p, const struct log_record *const *v, size_t 
 		if (err)
 			continue; /* the table was dropped, or another server has the row */
 		n = tablet_records_count(served, v + i, count - i);
-		if (served->kind != p->kind || !atomic_load(&served->loading)) { /* it was loaded before, and has these records */
+		if (served->kind != p->kind ||
+			!atomic_load(&served->loading)) { /* the tablet was loaded before, and has these records */
 			served_put(served);
 			continue;
 		}
