@@ -378,6 +378,7 @@ struct tfs_schema {
 	const struct tfs_group *groups;
 	unsigned group_count;
 	int64_t snapshot_maxage_us; /* older snapshots of the table are dropped, unless it is 0 */
+	int64_t changes_us;         /* for so long the changes of the table are kept (tfs_feed_open); 0: they are not */
 	uint32_t
 		snapshot_of; /* the id of the table of this snapshot, while `name` is the snapshot's own name; 0: this is a table */
 	int64_t snapshot_us; /* the instant that the snapshot shows */
@@ -800,6 +801,48 @@ TFS_API int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *fami
 	uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info) TFS_CHECKED;
 /* *exists is set if the row has a live cell, in this family or (NULL) in any, or if a block that may hold one is unreadable. */
 TFS_API int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family, bool *exists) TFS_CHECKED;
+
+/* ---- changes: of tables whose schema has `changes` (tabletfs-schema(5)) ---- */
+enum tfs_feed_kind {
+	TFS_FEED_SET = 1,       /* value at ts */
+	TFS_FEED_DELETE_CELL,   /* the version at ts */
+	TFS_FEED_DELETE_COLUMN, /* the column's versions up to ts; INT64_MAX: all */
+	TFS_FEED_DELETE_FAMILY, /* the family in the row */
+	TFS_FEED_DELETE_ROW,
+	TFS_FEED_TRUNCATE, /* of the table.  The changes before it are not kept */
+	TFS_FEED_DROP      /* of the table; the last one */
+};
+#define TFS_TOKEN_MAX 255
+struct tfs_feed_change {
+	enum tfs_feed_kind kind;
+	struct tfs_bytes row, qualifier, value;
+	const char *family;
+	int64_t ts, commit_us;
+	const char *token; /* from which tfs_feed_open continues behind this change; at most TFS_TOKEN_MAX bytes */
+};
+#define TFS_FEED_START INT64_MIN
+#define TFS_FEED_NOW INT64_MAX
+struct tfs_feed;
+/*
+ * Reads the changes behind the token; or, if it is NULL, from the time of commit from_us on: TFS_FEED_START is the first change
+ * that is kept.  -EINVAL: no token, or one of another table or store; -ESTALE: changes behind it are not kept any more;
+ * -EOPNOTSUPP: the table keeps none.
+ */
+TFS_API int tfs_feed_open(struct tfs_table *t, const char *token, int64_t from_us, struct tfs_feed **out) TFS_CHECKED;
+/*
+ * Returns 1 and a change, valid until the next call; 0 if there is none yet; -errno as tfs_feed_open; -ENOENT after TFS_FEED_DROP.
+ * The order is that of times of commit.  Changes of families that the user of the handle may not read are left out.
+ */
+TFS_API int tfs_feed_next(struct tfs_feed *f, struct tfs_feed_change *change) TFS_CHECKED;
+/* All changes that were committed before tfs_feed_open have a time of commit up to this one. */
+TFS_API int64_t tfs_feed_opened_us(const struct tfs_feed *f);
+/* The token from which a reader continues behind the changes so far; valid until the next call. */
+TFS_API const char *tfs_feed_token(struct tfs_feed *f);
+/* Waits after the return 0 until there may be changes.  -EINTR: stop, which is asked from time to time, returned true; NULL: none. */
+TFS_API int tfs_feed_wait(struct tfs_feed *f, bool (*stop)(void *arg), void *arg) TFS_CHECKED;
+/* Instead: fn is called once, maybe during this call.  It must not wait or call the library.  NULL: none; on return, none runs. */
+TFS_API void tfs_feed_notify(struct tfs_feed *f, void (*fn)(void *arg), void *arg);
+TFS_API void tfs_feed_free(struct tfs_feed *f);
 
 /* ---- tablets ---- */
 struct tfs_usage {

@@ -13,7 +13,7 @@ fs_sources = \
 	%D%/node/list.c %D%/node/kinds.h %D%/node/list.h %D%/node/list_keys.c \
 	%D%/node/made.c %D%/node/made.h %D%/node/new_family.c %D%/node/new_family.h %D%/node/part.c \
 	%D%/node/root.c %D%/node/row.c %D%/stream/row_change.c %D%/stream/mutate.c %D%/stream/row_json.c %D%/node/schema.c %D%/node/schema_edit.c \
-	%D%/node/scan.c %D%/stream/scan_stream.c %D%/stream/run.c %D%/stream/since.c %D%/stream/stream.c %D%/stream/stream.h %D%/node/source.c %D%/node/source.h %D%/node/view.c \
+	%D%/node/scan.c %D%/stream/scan_stream.c %D%/stream/run.c %D%/stream/since.c %D%/stream/changes.c %D%/stream/stream.c %D%/stream/stream.h %D%/node/source.c %D%/node/source.h %D%/node/view.c \
 	%D%/node/schema_edit.h %D%/node/scratch.c %D%/node/scratch.h %D%/node/scratch_entry.c %D%/node/setting.c \
 	%D%/node/setting.h %D%/node/snap.c %D%/node/table.c %D%/node/tree.c %D%/node/tree.h \
 	%D%/file/blocks.c %D%/file/blocks.h %D%/file/cell.c %D%/file/cell.h %D%/file/commit.c %D%/file/counter.c %D%/file/counter.h %D%/file/io.c %D%/file/file.h %D%/file/setattr.c \

@@ -32,6 +32,7 @@
 #include "fs/base/sender.h"
 #include "fs/file/blocks.h"
 #include "fs/file/file.h"
+#include "fs/file/sequential.h"
 #include "fs/file/stage.h"
 #include "fs/http/http.h"
 #include "fs/daemon.h"
@@ -252,6 +253,7 @@ static bool signal_ends(int sig)
 	notify_say("STOPPING=1");
 	/* Verbs must not last for hours. */
 	fs_interrupt_all();
+	sequential_interrupt_all();
 	tfs_will_close(fs.store);
 	return true;
 }

@@ -339,7 +339,7 @@ def metadata_cell(family, qualifier, value):
     r = Reader(value)
     must(r.u(1) == 1, "format of a value")
     if family == 1:
-        must(qualifier in (b"begin", b"server", b"seq", b"clock", b"major", b"tokens", b"merge"), "a tablet column")
+        must(qualifier in (b"begin", b"server", b"seq", b"clock", b"major", b"changes", b"tokens", b"merge"), "a tablet column")
         if qualifier == b"merge":
             row(r.take(r.left()))
             merges.append(qualifier)
@@ -387,7 +387,7 @@ def row(data, last=0):
     table = r.u(4)
     must(r.u(1) == last, "not a last tablet")
     begin, end = r.lstr(), r.lstr()
-    for _ in range(5):
+    for _ in range(6):
         r.u(8)
     for _ in range(r.u(4)):
         key = r.take(22)
@@ -454,7 +454,8 @@ def schema(data, name):
         must(numbers or r.left(), "numbers of requests")
     if r.left():
         scripts = [(r.lstr(), r.u(8), r.lstr())[0] for _ in range(r.u(2))]
-        must(scripts and scripts == sorted(set(scripts)), "scripts")
+        must((scripts or r.left()) and scripts == sorted(set(scripts)), "scripts")
+    must(not r.left() or r.u(8) > 0, "the time for which changes are kept")
     r.end()
     must(groups == sorted(groups) and families == sorted(families) and max(families) < next_family and max(groups) < next_group, "ids")
 

@@ -146,6 +146,14 @@ int64_t clock_commit(struct clock *c)
 	return us;
 }
 
+void clock_raise_commit(struct clock *c, int64_t above_us)
+{
+	mutex_lock(&c->lock);
+	if (above_us > c->commit_us)
+		c->commit_us = above_us;
+	mutex_unlock(&c->lock);
+}
+
 void clock_set_mark(struct clock *c, int64_t mark_us, int64_t gap_us)
 {
 	mutex_lock(&c->lock);

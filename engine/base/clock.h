@@ -33,6 +33,8 @@ int64_t clock_collect(
 int64_t clock_unique(struct clock *c);
 /* For commit times: rises strictly as long as the store is open. */
 int64_t clock_commit(struct clock *c);
+/* Later times of commit are above this time. */
+void clock_raise_commit(struct clock *c, int64_t above_us);
 
 /* Sets the mark to the stored mark.  Without this call the mark is the first time read.  gap_us 0: the default. */
 void clock_set_mark(struct clock *c, int64_t mark_us, int64_t gap_us);

@@ -30,6 +30,7 @@
 	X(WAIT_INTERRUPTED, EINTR, "the caller was interrupted while it waited for a server")                                      \
 	X(FENCE_LOST, EIO, "this server is dead for the others; they may not see what it has written last")                        \
 	X(CLOCK_OFF, EIO, "this server's clock differs too much from the cluster's")                                               \
+	X(CHANGES_REMOVED, ESTALE, "changes behind this place are not kept any more")                                              \
 	X(SCRIPT_LIMIT, E2BIG, "a script exceeded a limit")                                                                        \
 	X(SCRIPT_DIED, EIO, "the process that ran a script died")
 

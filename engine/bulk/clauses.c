@@ -150,20 +150,27 @@ static bool parse_day(const char *text, int64_t now_us, int64_t *us)
 	return strcmp(text, "now") == 0;
 }
 
+bool clauses_time(const char *text, int64_t now_us, int64_t *us, bool *is_age)
+{
+	uint64_t age = 0;
+
+	*is_age = !name_parse_ts(tfs_str(text), us) && !parse_iso(text, us);
+	if (*is_age && !parse_day(text, now_us, us) && !units_duration(text, &age))
+		return false;
+	*us -= (int64_t)age;
+	return true;
+}
+
 /* `at` narrows the bound that `until` has set, because `until` is earlier in the list. */
 static const char *parse_time(struct clauses *c, enum clause k, int64_t now_us, int64_t *member)
 {
-	const char *text = (const char *)c->value[k].p;
-	uint64_t age = 0;
 	int64_t us;
+	bool is_age;
 
-	if (!name_parse_ts(tfs_str(text), &us) && !parse_iso(text, &us)) {
-		c->has_age = true;
-		if (!parse_day(text, now_us, &us) && !units_duration(text, &age))
-			return "it needs a time: microseconds since 1970, 2026-11-22T10:00:00Z, an age such as 10d, now, today or "
-			       "yesterday";
-		us -= (int64_t)age;
-	}
+	if (!clauses_time((const char *)c->value[k].p, now_us, &us, &is_age))
+		return "it needs a time: microseconds since 1970, 2026-11-22T10:00:00Z, an age such as 10d, now, today or "
+		       "yesterday";
+	c->has_age = c->has_age || is_age;
 	if (k != CLAUSE_AT) {
 		*member = us;
 	} else if (us < *member) {

@@ -33,6 +33,8 @@ struct clauses {
  */
 int clauses_parse(struct tfs_bytes path, int64_t now_us, struct clauses *out, const char **why) TFS_MUST;
 void clauses_fini(struct clauses *c);
+/* Sets *us to the time that the text of a clause names; *is_age: it depends on now_us.  Returns false if it names none. */
+bool clauses_time(const char *text, int64_t now_us, int64_t *us, bool *is_age);
 /* Returns true if the store must check the value of a clause: a pattern, or names of families. */
 bool clauses_need_store(const struct clauses *c);
 /* Returns true if the row is between the bounds of the rows. */

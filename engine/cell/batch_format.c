@@ -13,7 +13,7 @@
 
 #include <errno.h>
 
-enum { BATCH_VERSION = 2, COMMIT_AT = 1 };
+enum { BATCH_VERSION = 2, COMMIT_AT = 1, PRE = 0x80 };
 
 int batch_begin(struct buf *out, struct tfs_bytes row)
 {
@@ -38,8 +38,8 @@ int batch_add(struct buf *out, const struct batch_cell *c)
 {
 	int err;
 
-	if ((err = buf_u8(out, (uint8_t)c->kind)) || (err = buf_be16(out, c->family)) || (err = buf_lstr(out, c->qualifier)) ||
-		(err = buf_be64(out, (uint64_t)c->ts)))
+	if ((err = buf_u8(out, (uint8_t)c->kind | (c->pre ? PRE : 0))) || (err = buf_be16(out, c->family)) ||
+		(err = buf_lstr(out, c->qualifier)) || (err = buf_be64(out, (uint64_t)c->ts)))
 		return err;
 	return c->kind == CELL_VALUE ? buf_lstr(out, c->value) : 0;
 }
@@ -75,7 +75,9 @@ int batch_next(struct batch_reader *b, struct batch_cell *c)
 	get_be16(r, &cell.family);
 	get_lstr(r, &cell.qualifier);
 	get_be64(r, &ts);
-	if (r->bad || kind < CELL_DELETE_ROW || kind > CELL_VALUE)
+	cell.pre = kind & PRE;
+	kind &= (uint8_t)~PRE;
+	if (r->bad || (cell.pre && kind == CELL_VALUE) || kind < CELL_DELETE_ROW || kind > CELL_VALUE)
 		goto bad;
 	cell.kind = (enum cell_kind)kind;
 	cell.ts = (int64_t)ts;

@@ -7,7 +7,7 @@
  *	commit    u64 BE, two's complement: the time of commit, microseconds
  *	row       varint length, bytes
  *	cells     until the end, each:
- *	  kind      u8: a delete or CELL_VALUE
+ *	  kind      u8: a delete or CELL_VALUE; plus 128: batch_cell.pre is set
  *	  family    u16 BE (0: CELL_DELETE_ROW)
  *	  qualifier varint length, bytes (empty for row and family deletes)
  *	  timestamp u64 BE, two's complement
@@ -25,6 +25,7 @@ struct batch_cell {
 	uint16_t family;
 	struct tfs_bytes qualifier, value; /* borrowed */
 	int64_t ts;
+	bool pre; /* it deletes versions that the rules hid before: no change that the mutation asked for */
 };
 
 /* batch_begin appends the head to an empty buffer; batch_add then appends each cell.  -ENOMEM: the batch is not complete. */

@@ -52,6 +52,8 @@ struct client_options {
 	void *arg;
 	struct tfs_options options; /* the options in use; a 0 here does not stand for a default */
 };
+/* The rows of a table, by the id of its tablets, may have changed; 0: of any.  Wakes the readers of their changes. */
+void waiters_wake(struct tfs_store *s, uint32_t tablets);
 int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
 /*
  * Others have changed something: a packed NOTICE (rpc/hello.h) and its number.  told: all
@@ -84,16 +86,26 @@ struct tfs_table {
 };
 struct task_pool;
 struct watch;
+/* A reader of changes that waits for more.  Guarded by the store's lock. */
+struct waiter {
+	struct waiter *next;
+	uint32_t tablets; /* of the table that it reads */
+	bool ready;       /* there may be more */
+	void (*fn)(void *arg);
+	void *arg;
+};
 struct tfs_store {
 	struct client_options o;
-	uint32_t forks;            /* process_forks() when it was opened */
-	struct mutex lock;         /* RANK_CLIENT; not held during a call of a service */
-	struct mutex config_lock;  /* RANK_CLIENT; guards o.options, and is held while they are changed */
-	struct tfs_table *tables;  /* by id; guarded by lock */
-	struct task_pool *batches; /* the pool of the batches without threads of their own; guarded by lock */
-	unsigned batch_count;      /* number of these batches; the pool exists while it is not 0 */
-	struct watch *watch;       /* watch.c; guarded by lock */
-	unsigned handles;          /* the sum of refs in `tables`; guarded by lock; tfs_close returns -EBUSY unless it is 0 */
+	uint32_t forks;                 /* process_forks() when it was opened */
+	struct mutex lock;              /* RANK_CLIENT; not held during a call of a service */
+	struct mutex config_lock;       /* RANK_CLIENT; guards o.options, and is held while they are changed */
+	struct tfs_table *tables;       /* by id; guarded by lock */
+	struct task_pool *batches;      /* the pool of the batches without threads of their own; guarded by lock */
+	unsigned batch_count;           /* number of these batches; the pool exists while it is not 0 */
+	struct watch *watch;            /* watch.c; guarded by lock */
+	struct waiter *_Atomic waiters; /* guarded by lock, but may be compared with NULL without it */
+	struct cond waits;              /* a waiter has become ready */
+	unsigned handles;               /* the sum of refs in `tables`; guarded by lock; tfs_close returns -EBUSY unless it is 0 */
 };
 /* Returns true in a child of the process that opened the store.  Calls are refused there with -EPERM, and its close does nothing. */
 static inline bool store_is_parents(const struct tfs_store *s)

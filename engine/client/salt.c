@@ -150,6 +150,7 @@ int table_mutate(struct tfs_table *t, const struct schema *s, uint64_t generatio
 		err = table_call(t, s, false, &q, a);
 		if (errs)
 			errs[0] = err;
+		waiters_wake(t->store, q.table);
 		return err;
 	}
 	do { /* once, unless the table gets new tablets before all rows are applied */
@@ -160,6 +161,7 @@ int table_mutate(struct tfs_table *t, const struct schema *s, uint64_t generatio
 		for (; from < count && (err || errs[from] != -TABLE_DROPPED); from++)
 			errs[from] = err ? err : user_errno(errs[from]);
 	} while (from < count);
+	waiters_wake(t->store, q.table);
 	a->row_errs = errs;
 	return 0;
 }

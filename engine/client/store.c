@@ -34,6 +34,7 @@ int client_new(const struct client_options *o, struct tfs_store **out)
 	s->forks = process_forks();
 	mutex_init(&s->lock, RANK_CLIENT);
 	mutex_init(&s->config_lock, RANK_CLIENT);
+	cond_init(&s->waits);
 	*out = s;
 	return 0;
 }
@@ -55,8 +56,31 @@ int tfs_close(struct tfs_store *s)
 	err = s->o.close(s->o.arg);
 	mutex_fini(&s->lock);
 	mutex_fini(&s->config_lock);
+	cond_fini(&s->waits);
 	free(s);
 	return err;
+}
+
+void waiters_wake(struct tfs_store *s, uint32_t tablets)
+{
+	bool any = false;
+
+	if (!s->waiters)
+		return;
+	mutex_lock(&s->lock);
+	for (struct waiter *w = s->waiters; w; w = w->next) {
+		void (*fn)(void *arg) = w->fn;
+
+		if (w->ready || (tablets && w->tablets != tablets))
+			continue;
+		any = w->ready = true;
+		w->fn = NULL;
+		if (fn)
+			fn(w->arg);
+	}
+	if (any)
+		cond_broadcast(&s->waits);
+	mutex_unlock(&s->lock);
 }
 
 int tfs_sync(struct tfs_store *s)
@@ -298,6 +322,7 @@ int call_master(struct tfs_store *s, const struct ms_request *q, struct ms_answe
 	}
 	if (!err && a->schema)
 		table_update_schema(s, a->schema);
+	waiters_wake(s, 0);
 	return err;
 }
 

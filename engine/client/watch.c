@@ -66,6 +66,10 @@ void client_changed(struct tfs_store *s, const struct tfs_bytes *notice, uint64_
 	mutex_unlock(&s->lock);
 	if (!w && notice && s->o.heard)
 		s->o.heard(s->o.arg, number); /* nothing is kept */
+	if (!told || n.schemas || n.all)
+		waiters_wake(s, 0);
+	for (uint32_t i = 0; i < n.row_count; i++)
+		waiters_wake(s, n.rows[i].table);
 	arena_fini(&arena);
 }
 

@@ -164,6 +164,8 @@ int compact_merge(struct tablet *t, bool paced, bool *did)
 		err = compact_merge_files(t, j, paced);
 		j = NULL;
 		*did = !err;
+	} else if (!err) {
+		err = compact_changes(t, did);
 	}
 out:
 	compact_job_free(j);

@@ -63,7 +63,8 @@ static int compact_flush_write(struct tablet *t, struct flush_job *j)
 	int err = 0;
 
 	for (unsigned i = 0; i < j->freeze.mem_count; i++)
-		bytes += memtable_bytes(j->freeze.mems[i]->m);
+		bytes += memtable_bytes(j->freeze.mems[i]->m) +
+			(j->freeze.mems[i]->changes ? memtable_bytes(j->freeze.mems[i]->changes) : 0);
 	if (!compact_space(t, DISK_FREES, bytes))
 		return -ENOSPC;
 	for (; n < j->freeze.mem_count && !err; n += !err)
@@ -74,6 +75,10 @@ static int compact_flush_write(struct tablet *t, struct flush_job *j)
 	p.present = snap.view;
 	err = compact_run(&p, merged, &j->outs);
 	snap_put(&snap);
+	if (!err && (err = compact_changes_flush(t, &j->freeze, &j->outs))) {
+		tablet_drop_files(&j->outs, true);
+		j->outs = (struct file_set){0};
+	}
 	return err;
 }
 

@@ -3,7 +3,7 @@
  * Shared by the files of engine/compact: compact_pace.c (rate limit),
  * compact_pick.c (policy), compact_filter.c (which entries stay),
  * compact_sample.c (samples for dictionaries), compact_run.c (entries in, files
- * out), compact_job.c (from input files to METADATA), compact_full.c (full
+ * out), compact_changes.c (files of changes), compact_job.c (from input files to METADATA), compact_full.c (full
  * disks), compact_flush.c (minor), compact.c (merging and major),
  * compact_task.c (the background).  Each calls only those named before it.
  */
@@ -80,6 +80,8 @@ static inline bool run_writes(const struct run_params *p, struct tfs_bytes key)
 {
 	return !p->only || (p->only->valid && bytes_eq(p->only->key, key));
 }
+/* Sets *dir to the path of the directory of the tablet's files, which exists durably on 0.  The caller frees it. */
+int compact_make_dir(struct tablet *t, char **dir) TFS_MUST;
 /* Takes merged.  On 0 the files and their directory are synced; on error the files are removed. */
 int compact_run(const struct run_params *p, struct iter *merged, struct file_set *out) TFS_MUST;
 
@@ -98,6 +100,15 @@ static inline bool run_must_stop(const struct run_params *p)
  * first entry that would be dropped.
  */
 int compact_count(const struct run_params *p, struct iter *it, bool any, uint64_t *kept, bool *all) TFS_MUST;
+
+/* ---- changes ---- */
+/* Adds a file with the changes of the frozen memtables to `out`, if they have any. */
+int compact_changes_flush(struct tablet *t, const struct tablet_freeze *f, struct file_set *out) TFS_MUST;
+/*
+ * Removes files of changes that have expired, and merges files.  *did is set if it has changed something.
+ * Between tablet_job_begin and tablet_job_end of merging.
+ */
+int compact_changes(struct tablet *t, bool *did) TFS_MUST;
 
 /* ---- samples for dictionaries ---- */
 struct group_sample {

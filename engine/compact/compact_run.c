@@ -58,20 +58,19 @@ struct run {
 	struct buf probe, scratch;
 };
 
-static int run_make_dir(struct run *r)
+int compact_make_dir(struct tablet *t, char **dir)
 {
-	struct tablet *t = r->p->t;
 	char *parent = path_join(t->env->data_dir, "sst");
 	int err = -ENOMEM;
 
-	if (!parent || asprintf(&r->dir, "%s/%u", parent, t->table) < 0) {
-		r->dir = NULL;
+	if (!parent || asprintf(dir, "%s/%u", parent, t->table) < 0) {
+		*dir = NULL;
 		goto out;
 	}
 	err = 0;
 	if (t->dir_durable)
 		goto out;
-	err = file_mkdir(r->dir);
+	err = file_mkdir(*dir);
 	if (!err || err == -EEXIST)
 		err = file_sync_dir(parent);
 	t->dir_durable = !err;
@@ -116,7 +115,7 @@ static int output_open(struct run *r, uint16_t group, struct output **out)
 	char *path;
 	int err;
 
-	if (!r->dir && (err = run_make_dir(r)))
+	if (!r->dir && (err = compact_make_dir(p->t, &r->dir)))
 		return err;
 	if (array_grow(&r->outs, r->n, sizeof(*r->outs)))
 		return -ENOMEM;

@@ -120,7 +120,7 @@ uint64_t meta_tablet_latest(const struct meta_tablet *m)
 
 /* ---- cells ---- */
 
-const char *const meta_column_names[COLUMNS] = {"begin", "server", "seq", "clock", "major", "tokens", "merge"};
+const char *const meta_column_names[COLUMNS] = {"begin", "server", "seq", "clock", "major", "changes", "tokens", "merge"};
 
 static int merge_cell(struct meta_tablet *m, struct tfs_bytes value)
 {
@@ -172,8 +172,10 @@ static int tablet_cell(struct meta_tablet *m, const struct tfs_cell *c)
 		m->seq_mark = v;
 	else if (col == C_CLOCK)
 		m->clock_mark = (int64_t)v;
-	else
+	else if (col == C_MAJOR)
 		m->major_us = (int64_t)v;
+	else
+		m->changes_low_us = (int64_t)v;
 	return 0;
 }
 

@@ -49,7 +49,7 @@ struct meta_tablet {
 	bool last;
 	struct buf begin, end;
 	uint64_t server, assignment, seq_mark;
-	int64_t clock_mark, major_us;
+	int64_t clock_mark, major_us, changes_low_us;
 	struct tablet_file *files;
 	unsigned file_count;
 	struct redo_point *redo;
@@ -82,6 +82,9 @@ bool meta_reserve_parse(const char *name, uint64_t *incarnation);
 uint64_t meta_tablet_latest(const struct meta_tablet *m);
 /* Applies an edit to the decoded row.  The result equals the row that a reader decodes afterwards.  An error changes nothing. */
 int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e) TFS_MUST;
+
+/* The tablet has no changes, and keeps none. */
+void meta_drop_changes(struct meta_tablet *m);
 
 /*
  * The row of the lower part of m, which a split at `at` inserts.  Shared files

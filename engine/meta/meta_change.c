@@ -57,6 +57,7 @@ int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e)
 	next.seq_mark = e->seq_mark ? e->seq_mark : m->seq_mark;
 	next.clock_mark = m->clock_mark;
 	next.major_us = e->major_us ? e->major_us : m->major_us;
+	next.changes_low_us = e->set_changes ? e->changes_low_us : m->changes_low_us;
 	next.merge = m->merge;
 	next.unfolded = m->unfolded;
 	next.stale_merge = m->stale_merge;
@@ -98,6 +99,16 @@ static int clip_files(struct meta_tablet *m, struct tfs_bytes begin, struct tfs_
 	return 0;
 }
 
+void meta_drop_changes(struct meta_tablet *m)
+{
+	m->changes_low_us = 0;
+	for (unsigned i = 0; i < m->file_count;)
+		if (m->files[i].group == TABLET_GROUP_CHANGES)
+			meta_file_drop(m, &m->files[i]);
+		else
+			i++;
+}
+
 int meta_tablet_lower(const struct meta_tablet *m, struct tfs_bytes at, struct meta_tablet *lower)
 {
 	struct meta_tablet l = {0};
@@ -122,7 +133,8 @@ static int fold_file(struct meta_tablet *both, const struct tablet_file *f)
 
 	if (!g)
 		return add_copy(both, f);
-	if (!f->end.p || !bytes_eq(buf_bytes(&f->end), buf_bytes(&g->begin)))
+	/* A change that is in two files is read once, because the two have one key. */
+	if (f->group != TABLET_GROUP_CHANGES && (!f->end.p || !bytes_eq(buf_bytes(&f->end), buf_bytes(&g->begin))))
 		return -EBUSY;
 	return buf_set(&g->begin, f->begin.p, f->begin.n);
 }
@@ -155,6 +167,11 @@ int meta_tablet_fold(const struct meta_tablet *lower, const struct meta_tablet *
 	m.seq_mark = l.seq_mark > m.seq_mark ? l.seq_mark : m.seq_mark;
 	m.clock_mark = l.clock_mark > m.clock_mark ? l.clock_mark : m.clock_mark;
 	m.major_us = l.major_us < m.major_us ? l.major_us : m.major_us; /* the older of the two major compactions */
+	/* Changes are complete where they are in both. */
+	if (!l.changes_low_us || !m.changes_low_us)
+		m.changes_low_us = 0;
+	else if (l.changes_low_us > m.changes_low_us)
+		m.changes_low_us = l.changes_low_us;
 	m.unfolded = true;
 	meta_tablet_fini(&l);
 	if (err) {

@@ -258,7 +258,7 @@ int meta_root_encode(const struct meta_tablet *m, struct buf *out)
 	if (envelope_begin(out, ROOT_MAGIC) || buf_be32(out, m->table) || buf_u8(out, m->last) ||
 		buf_lstr(out, buf_bytes(&m->begin)) || buf_lstr(out, buf_bytes(&m->end)) || buf_be64(out, m->server) ||
 		buf_be64(out, m->assignment) || buf_be64(out, m->seq_mark) || buf_be64(out, (uint64_t)m->clock_mark) ||
-		buf_be64(out, (uint64_t)m->major_us))
+		buf_be64(out, (uint64_t)m->major_us) || buf_be64(out, (uint64_t)m->changes_low_us))
 		goto fail;
 	if ((err = encode_files(m, out)) || (err = buf_be32(out, m->redo_count)))
 		goto fail;
@@ -325,7 +325,7 @@ int meta_root_decode(struct tfs_bytes in, struct meta_tablet *m)
 	struct meta_tablet x = {0};
 	struct reader r;
 	struct tfs_bytes begin, end;
-	uint64_t clock, major;
+	uint64_t clock, major, changes;
 	uint8_t last;
 	int err = envelope_open(in, ROOT_MAGIC, &r);
 
@@ -333,11 +333,12 @@ int meta_root_decode(struct tfs_bytes in, struct meta_tablet *m)
 		return err;
 	if (!get_be32(&r, &x.table) || !get_u8(&r, &last) || last > 1 || !get_lstr(&r, &begin) || !get_lstr(&r, &end) ||
 		!get_be64(&r, &x.server) || !get_be64(&r, &x.assignment) || !get_be64(&r, &x.seq_mark) || !get_be64(&r, &clock) ||
-		!get_be64(&r, &major))
+		!get_be64(&r, &major) || !get_be64(&r, &changes))
 		return -EBADMSG;
 	x.last = last;
 	x.clock_mark = (int64_t)clock;
 	x.major_us = (int64_t)major;
+	x.changes_low_us = (int64_t)changes;
 	err = buf_set(&x.begin, begin.p, begin.n) || tablet_end_copy(&x.end, end) ? -ENOMEM : decode_lists(&x, &r);
 	if (err)
 		meta_tablet_fini(&x);

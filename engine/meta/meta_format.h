@@ -6,7 +6,7 @@
  *
  *	tablet:begin   bytes to the end          tablet:seq  u64
  *	tablet:server  u64 incarnation  u64 assignment number
- *	tablet:clock, tablet:major  i64
+ *	tablet:clock, tablet:major, tablet:changes  i64
  *	tablet:tokens  to the end: u64 client  u64 number  lstr result; in rising
  *	               order, at least one
  *	sst:<u32 table, u64 incarnation, u64 number, u16 group>
@@ -21,7 +21,7 @@
  *
  * The root file:
  *	u32 magic "TFRT"  u16 format (1)  u32 table  u8 last  lstr begin  lstr end
- *	u64 server  u64 assignment  u64 seq  i64 clock  i64 major
+ *	u64 server  u64 assignment  u64 seq  i64 clock  i64 major  i64 changes
  *	u32 count, files: 22 bytes as sst's qualifier, lstr its value
  *	u32 count, redo points: u64 incarnation  u64 LSN
  *	lstr tokens, as in tablet:tokens without the format byte, or empty
@@ -41,7 +41,7 @@
 #define META_REDO_KEY_BYTES 8u
 
 /* The columns of family META_TABLET. */
-enum meta_column { C_BEGIN, C_SERVER, C_SEQ, C_CLOCK, C_MAJOR, C_TOKENS, C_MERGE, COLUMNS };
+enum meta_column { C_BEGIN, C_SERVER, C_SEQ, C_CLOCK, C_MAJOR, C_CHANGES, C_TOKENS, C_MERGE, COLUMNS };
 extern const char *const meta_column_names[COLUMNS];
 
 void meta_sst_key_put(uint8_t key[META_SST_KEY_BYTES], const struct tablet_file *f);

@@ -136,6 +136,8 @@ static void write_all(struct writer *w, const struct meta_tablet *m)
 	write_u64(w, C_SEQ, m->seq_mark);
 	write_u64(w, C_CLOCK, (uint64_t)m->clock_mark);
 	write_u64(w, C_MAJOR, (uint64_t)m->major_us);
+	if (m->changes_low_us)
+		write_u64(w, C_CHANGES, (uint64_t)m->changes_low_us);
 	write_tokens(w, m->tokens, m->token_count);
 	for (unsigned i = 0; i < m->file_count; i++)
 		write_file(w, &m->files[i]);
@@ -250,6 +252,8 @@ int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, st
 		write_u64(&w, C_SEQ, e->seq_mark);
 	if (e->major_us)
 		write_u64(&w, C_MAJOR, (uint64_t)e->major_us);
+	if (e->set_changes)
+		write_u64(&w, C_CHANGES, (uint64_t)e->changes_low_us);
 	if (e->event)
 		write_event(&w, e->event);
 	return writer_finish(&w, ops, count);

@@ -26,6 +26,7 @@ static const enum rule tablet_rules[TS_METHODS] = {
 	[TS_MERGE] = USER_TABLE,
 	[TS_POLL] = USER_TABLE,
 	[TS_TABLET_INFO] = ANY_TABLE,
+	[TS_CHANGES] = USER_TABLE,
 	[TS_HELLO] = ANY_TABLE,
 };
 

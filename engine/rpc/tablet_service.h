@@ -155,6 +155,14 @@ enum ts_method {
 	 * without a worker, so a server whose storage hangs is reached.
 	 */
 	TS_REACH,
+	/*
+	 * row, qualifier (the least position of a change, cell/change_format.h; n 0: none is wanted), length, offset, until_us
+	 * -> log, commit_us, ts, exists, tablet_end.  log: the tablet's changes (sent_change_next) up to the time commit_us,
+	 * which no later commit of a row of the tablet has, or, if `exists` is set, the first ones of them.  Changes up to the time ts
+	 * are not kept any more.  commit_us is above until_us, unless that is far ahead of the server's clock.  offset: as of
+	 * struct tablet_changes.  -EOPNOTSUPP: the table keeps no changes.  -CHANGES_REMOVED: changes at or behind the position are not kept any more.
+	 */
+	TS_CHANGES,
 	TS_METHODS
 };
 
@@ -236,6 +244,7 @@ struct ts_assigned {
 	F(ARRAY, 19, ts_file, files, file_count)         /* FILES */                                                               \
 	F(NUMBERS, 31, uint64_t, live, live_count)       /* BURY (in rising order); LOAD */                                        \
 	F(VALUE, 28, uint64_t, incarnation)              /* SEAL, BURY, SORT, NOTE_SCHEMAS */                                      \
+	F(VALUE, 33, int64_t, until_us)                  /* CHANGES */                                                             \
 	F(VALUE, 29, uint32_t, part)                     /* SORT */                                                                \
 	F(VALUE, 30, uint32_t, parts)
 struct ts_request {
@@ -311,7 +320,7 @@ struct ts_answer {
 	uint32_t file_count;
 	uint64_t *logs; /* FILES: incarnations */
 	uint32_t log_count;
-	struct tfs_bytes log; /* SEAL: the seal; SORT: records */
+	struct tfs_bytes log; /* SEAL: the seal; SORT: records; CHANGES: changes */
 	struct arena arena;   /* the memory of bytes, tablet_end, tablet, tablets, why, files, logs, log */
 };
 void ts_answer_fini(struct ts_answer *a);

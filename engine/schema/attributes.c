@@ -25,6 +25,7 @@ const struct attribute table_attributes[] = {
 	{"protect", VALUE_BOOLEAN, OF(schema, pub.protect)},
 	{"snapshot_maxage", VALUE_DURATION, OF(schema, pub.snapshot_maxage_us), 1, INT64_MAX,
 		"snapshot_maxage is a duration, such as \"30d\""},
+	{"changes", VALUE_DURATION, OF(schema, pub.changes_us), 1, INT64_MAX, "changes is a duration, such as \"7d\""},
 	{0},
 };
 const struct attribute family_attributes[] = {

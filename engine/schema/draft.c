@@ -200,6 +200,8 @@ int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g
 	id = draft_take_id(&s->next_group, id, reason);
 	if (id < 0)
 		return id;
+	if (id == TABLET_GROUP_CHANGES)
+		return schema_refuse(reason, "no id is left for a group");
 	x.id = (uint16_t)id;
 	*g = &s->groups[s->pub.group_count++];
 	**g = x;

@@ -86,6 +86,11 @@ static int render_table(const struct tfs_schema *t, struct buf *out)
 			return -ENOMEM;
 		out->p[out->n - 1] = '\n';
 	}
+	if (t->changes_us) {
+		if (render_setting(out, "changes", value_duration(t->changes_us, size)))
+			return -ENOMEM;
+		out->p[out->n - 1] = '\n';
+	}
 	return t->split_count ? render_splits(t, out) : 0;
 }
 

@@ -271,6 +271,7 @@ int schema_store(const struct schema *s, struct store_schema **out)
 	t->generation = s->pub.generation;
 	t->tablet_bytes = s->pub.tablet_size;
 	t->salt = (uint32_t)s->pub.salt_in_use;
+	t->changes_us = s->pub.snapshot_of ? 0 : s->pub.changes_us;
 	t->families = calloc(s->pub.family_count + 1, sizeof *t->families);
 	t->groups = calloc(s->pub.group_count + 1, sizeof *t->groups);
 	t->splits = calloc(s->pub.split_count + 1, sizeof *t->splits);

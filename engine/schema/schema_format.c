@@ -17,8 +17,9 @@
  *	lstr text of .schema
  *	of a snapshot (flag 8): u32 id of its table  i64 the instant that it shows
  *	if flag 128 is set: i64 snapshot_maxage
- *	unless both are 0 and there are no scripts: u64, u64 numbers of the requests that made it and that changed it last
- *	if there are scripts: u16 count, scripts: lstr name  i64 mtime  lstr text
+ *	unless both are 0 and neither of the next two follows: u64, u64 numbers of the requests that made it and that changed it last
+ *	if there are scripts, or changes are kept: u16 count, scripts: lstr name  i64 mtime  lstr text
+ *	if changes are kept: i64 for so long
  *	u32 CRC-32C of all bytes before it
  * Groups and families are in the order of their ids, scripts in the order of their
  * names.  The decoder accepts valid
@@ -71,11 +72,13 @@ static int encode_splits(const struct tfs_schema *t, struct buf *out)
 
 static int encode_scripts(const struct schema *s, struct buf *out)
 {
-	int err = s->pub.script_count ? buf_be16(out, (uint16_t)s->pub.script_count) : 0;
+	int err = s->pub.script_count || s->pub.changes_us ? buf_be16(out, (uint16_t)s->pub.script_count) : 0;
 
 	for (unsigned i = 0; i < s->pub.script_count && !err; i++)
 		err = buf_lstr(out, tfs_str(s->scripts[i].name)) || buf_be64(out, (uint64_t)s->scripts[i].mtime_us) ||
 			buf_lstr(out, s->scripts[i].text);
+	if (!err && s->pub.changes_us)
+		err = buf_be64(out, (uint64_t)s->pub.changes_us);
 	return err;
 }
 
@@ -114,7 +117,8 @@ int schema_encode(const struct schema *s, struct buf *out)
 		goto fail;
 	if (s->pub.snapshot_maxage_us && buf_be64(out, (uint64_t)s->pub.snapshot_maxage_us))
 		goto fail;
-	if ((s->made || s->changed || s->pub.script_count) && (buf_be64(out, s->made) || buf_be64(out, s->changed)))
+	if ((s->made || s->changed || s->pub.script_count || s->pub.changes_us) &&
+		(buf_be64(out, s->made) || buf_be64(out, s->changed)))
 		goto fail;
 	if (encode_scripts(s, out))
 		goto fail;
@@ -287,13 +291,13 @@ static bool decode_scripts(struct schema *s, struct reader *r, bool *no_memory)
 {
 	const char *name, *last = "", *reason;
 	struct tfs_bytes text;
-	uint64_t mtime;
+	uint64_t mtime, changes;
 	uint16_t count;
 	int err = 0;
 
 	if (!reader_left(r))
 		return true;
-	if (!get_be16(r, &count) || !count)
+	if (!get_be16(r, &count))
 		return false;
 	for (unsigned i = 0; i < count && !err; i++) {
 		if (!get_text(s, r, TFS_SCRIPT_NAME_MAX, &name, no_memory) || strcmp(name, last) <= 0 || !get_be64(r, &mtime) ||
@@ -303,7 +307,14 @@ static bool decode_scripts(struct schema *s, struct reader *r, bool *no_memory)
 		err = draft_script(s, name, text, (int64_t)mtime, &reason);
 	}
 	*no_memory = err == -ENOMEM;
-	return !err;
+	if (err)
+		return false;
+	if (!reader_left(r))
+		return count > 0;
+	if (!get_be64(r, &changes) || !changes || changes > INT64_MAX)
+		return false;
+	s->pub.changes_us = (int64_t)changes;
+	return true;
 }
 
 /* Reads the fields of a snapshot.  A snapshot's table id is above the id of the table that it shows. */

@@ -469,6 +469,7 @@ int schema_set_text(
 	s->pub.salt = 0;
 	s->pub.mkdir_families = s->pub.protect = false;
 	s->pub.snapshot_maxage_us = 0;
+	s->pub.changes_us = 0;
 	s->pub.mtime_us = mtime_us;
 	s->pub.is_set = true;
 	s->pub.is_hidden = false;

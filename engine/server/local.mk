@@ -11,5 +11,5 @@ libserver_a_SOURCES = %D%/server.h %D%/internal.h \
 	%D%/tablets/metadata_edits.c %D%/tablets/served.c %D%/tablets/seal.c %D%/tablets/sorter.c %D%/tablets/replay.c %D%/tablets/load.c %D%/tablets/split.c %D%/tablets/merge.c \
 	%D%/tablets/unload.c %D%/tablets/retire.c %D%/tablets/list.c %D%/tablets/copy.c \
 	%D%/requests/requests.h \
-	%D%/requests/clients.c %D%/requests/traffic.c %D%/requests/scans.c %D%/requests/scripts.c %D%/requests/actions.c %D%/requests/service.c %D%/requests/status.c \
+	%D%/requests/clients.c %D%/requests/traffic.c %D%/requests/scans.c %D%/requests/scripts.c %D%/requests/actions.c %D%/requests/changes.c %D%/requests/service.c %D%/requests/status.c \
 	%D%/recover.c %D%/server.c

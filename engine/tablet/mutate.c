@@ -96,7 +96,7 @@ static int64_t mutation_unique_time(struct mutation *m)
 static int resolve_blind_write(struct mutation *m, unsigned i, int64_t bound)
 {
 	const struct op *o = &m->ops[i];
-	struct batch_cell cell = {CELL_VALUE, o->family, o->w.qualifier, o->value, o->w.place.us};
+	struct batch_cell cell = {CELL_VALUE, o->family, o->w.qualifier, o->value, o->w.place.us, false};
 	int err;
 
 	if (!op_is_whole(o) || o->w.replace || o->w.drop_newer)
@@ -117,7 +117,7 @@ int mutation_resolve_blind(struct mutation *m, int64_t bound)
 {
 	for (unsigned i = 0; i < m->count; i++) {
 		const struct op *o = &m->ops[i];
-		struct batch_cell cell = {CELL_DELETE_COLUMN, o->family, o->w.qualifier, {NULL, 0}, INT64_MAX};
+		struct batch_cell cell = {CELL_DELETE_COLUMN, o->family, o->w.qualifier, {NULL, 0}, INT64_MAX, false};
 		int err;
 
 		if (o->w.replace && o->kind != OP_WRITE)
@@ -519,7 +519,7 @@ static int keep_cell(void *arg, const struct live_cell *cell)
  */
 static int resolve_delete(struct mutation *m, const struct op *o)
 {
-	struct batch_cell cell = {CELL_DELETE_ROW, 0, {NULL, 0}, {NULL, 0}, INT64_MAX};
+	struct batch_cell cell = {CELL_DELETE_ROW, 0, {NULL, 0}, {NULL, 0}, INT64_MAX, false};
 	struct kept_list l = {.m = m};
 	struct mcolumn *c = NULL;
 	struct mwalk w = {0};

@@ -462,7 +462,7 @@ int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, str
 
 int mcolumn_put_as(struct mutation *m, struct mcolumn *c, int64_t ts, struct tfs_bytes value, bool doubtful)
 {
-	struct batch_cell cell = {CELL_VALUE, c->family, c->qualifier, value, ts};
+	struct batch_cell cell = {CELL_VALUE, c->family, c->qualifier, value, ts, false};
 	struct mversion v = {.ts = ts, .size = value.n, .bytes = value.p, .doubtful = doubtful};
 	int err;
 
@@ -479,7 +479,7 @@ int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct tfs_by
 /* Deletes the versions that the rules hid before the mutation. */
 static int mcolumn_purge(struct mutation *m, struct mcolumn *c)
 {
-	struct batch_cell cell = {CELL_DELETE_COLUMN, c->family, c->qualifier, {NULL, 0}, 0};
+	struct batch_cell cell = {CELL_DELETE_COLUMN, c->family, c->qualifier, {NULL, 0}, 0, true};
 	int err = c->purged ? 0 : mcolumn_find_hidden(m, c);
 
 	if (err || c->purged || !c->hidden)
@@ -492,7 +492,7 @@ static int mcolumn_purge(struct mutation *m, struct mcolumn *c)
 
 static int mcolumn_delete_version(struct mutation *m, struct mcolumn *c, int64_t ts)
 {
-	struct batch_cell cell = {CELL_DELETE_VERSION, c->family, c->qualifier, {NULL, 0}, ts};
+	struct batch_cell cell = {CELL_DELETE_VERSION, c->family, c->qualifier, {NULL, 0}, ts, false};
 	struct mversion v = {.ts = ts, .absent = true}, *known = versions_find(c, ts);
 	int err = 0;
 
@@ -527,7 +527,7 @@ int mcolumn_delete_newer(struct mutation *m, struct mcolumn *c, int64_t ts)
 
 int mcolumn_delete_all(struct mutation *m, struct mcolumn *c)
 {
-	struct batch_cell cell = {CELL_DELETE_COLUMN, c->family, c->qualifier, {NULL, 0}, INT64_MAX};
+	struct batch_cell cell = {CELL_DELETE_COLUMN, c->family, c->qualifier, {NULL, 0}, INT64_MAX, false};
 	int err = cell_push(&m->cells, &cell);
 
 	if (!err)

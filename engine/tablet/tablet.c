@@ -152,7 +152,7 @@ static void tablet_destroy(struct tablet *t)
  */
 static int tablet_clip_file(const struct tablet_params *p, const struct tablet_file *f, struct vfile **out)
 {
-	bool in_memory = store_schema_group(p->schema, f->group)->sst.in_memory;
+	bool in_memory = f->group != TABLET_GROUP_CHANGES && store_schema_group(p->schema, f->group)->sst.in_memory;
 	struct tablet_file c;
 	int err = tablet_file_copy(&c, f);
 
@@ -188,7 +188,9 @@ static int tablet_first_view(struct tablet *t, const struct tablet_params *p)
 		vfile_put(vf);
 		if (f->seq_max >= t->next_seq)
 			t->next_seq = f->seq_max + 1;
-		if (f->newest_us >= f->oldest_us && f->newest_us > t->loaded_newest_us)
+		if (f->group == TABLET_GROUP_CHANGES) /* later changes of a row must have later times */
+			clock_raise_commit(p->env->clock, f->newest_us);
+		else if (f->newest_us >= f->oldest_us && f->newest_us > t->loaded_newest_us)
 			t->loaded_newest_us = f->newest_us;
 	}
 	if (err) {
@@ -216,6 +218,8 @@ int tablet_new(const struct tablet_params *p, struct tablet **out)
 	t->seq_mark = p->seq_mark;
 	t->major_us = p->major_us ? p->major_us : clock_now(p->env->clock);
 	t->major_unset = !p->major_us;
+	t->changes_low_us = p->changes_low_us;
+	clock_raise_commit(p->env->clock, p->changes_low_us);
 	t->next_seq = p->seq_mark + 1;
 	t->loaded_newest_us = INT64_MIN;
 	t->writers_tail = &t->writers;

@@ -29,6 +29,8 @@ struct store_family {
 	bool counter;
 	struct gc_rule *rule; /* owned by the store_schema */
 };
+/* The group of the files that have changes, and no cells.  No group of a schema has this id. */
+#define TABLET_GROUP_CHANGES UINT16_MAX
 struct store_group {
 	uint16_t id;
 	struct sst_options sst;
@@ -38,6 +40,7 @@ struct store_schema {
 	uint64_t generation;
 	uint64_t tablet_bytes; /* a larger tablet is split; if it is 0, no tablet is split */
 	uint32_t salt;         /* the salt of the row keys; tablets ignore it */
+	int64_t changes_us;    /* changes are kept for so long; 0: they are not */
 	struct buf *splits;    /* two tablets that meet at one of these rows are not merged automatically; tablets ignore them */
 	unsigned split_count;
 	struct store_family *families; /* in id order */
@@ -101,7 +104,9 @@ struct tablet_edit {
 	unsigned token_count;
 	uint64_t seq_mark; /* 0: unchanged.  No entry of the tablet's files has a larger sequence number */
 	int64_t major_us;  /* 0: unchanged; time of the last major compaction */
-	const char *event; /* one line for the tablet's event log */
+	bool set_changes;
+	int64_t changes_low_us; /* tablet_params.changes_low_us */
+	const char *event;      /* one line for the tablet's event log */
 };
 
 struct tablet;
@@ -180,7 +185,8 @@ struct tablet_params {
 	const struct tablet_token *tokens; /* copied */
 	unsigned token_count;
 	uint64_t seq_mark;
-	int64_t major_us; /* time of the last major compaction, or 0 if none is stored */
+	int64_t major_us;       /* time of the last major compaction, or 0 if none is stored */
+	int64_t changes_low_us; /* all changes with a later time of commit are kept, 0: none are (tablet_changes.c) */
 	/*
 	 * Set for a tablet of a snapshot.  Readers apply the GC rules as of
 	 * frozen_us.  Mutations are refused, and its files are not compacted.
@@ -265,6 +271,26 @@ int tablet_read_most(struct tablet *t, struct tfs_bytes row, uint16_t family, st
 	uint64_t offset, size_t most, struct arena *arena, struct tfs_bytes *bytes, struct tfs_info *info) TFS_MUST;
 /* family 0: any family.  Sets *exists to true also if an unreadable block may contain the row. */
 int tablet_row_exists(struct tablet *t, struct tfs_bytes row, uint16_t family, bool *exists) TFS_MUST;
+
+/* ---- changes: tablet_changes.c ---- */
+struct tablet_changes {
+	struct tfs_bytes from; /* the least position (change_format.h); n 0: none are returned */
+	/* Up to this time of commit, which clock_commit has returned before the call.  So the tablet's later commits are later. */
+	int64_t until_us;
+	const uint16_t *families; /* changes of other families are returned as hidden; NULL: of all */
+	unsigned family_count;
+	uint64_t offset; /* not 0: returns the first change alone, with its value from here on */
+	size_t bytes;    /* returns about so many, but always one change, or a part of it */
+	/* Returned. */
+	int64_t low_us; /* the tablet has all changes with a later time of commit, and may return no other */
+	bool more;
+};
+/*
+ * Appends changes in the order of their positions, in the form of sent_change_append.
+ * -EOPNOTSUPP: the table keeps no changes.  -CHANGES_REMOVED: changes from `from` on were removed; low_us is set.
+ * -TABLET_MOVED, -TABLET_TAKEN, -TABLET_STOPPED as tablet_mutate.
+ */
+int tablet_changes(struct tablet *t, struct tablet_changes *c, struct buf *out) TFS_MUST;
 
 /*
  * A scan within the tablet.  It returns each row as of one instant.  If its

@@ -75,6 +75,8 @@ static struct view *change_publish(struct tablet *t, struct tablet_change *c, st
 		t->major_us = c->edit.major_us;
 		t->major_unset = false;
 	}
+	if (c->edit.set_changes)
+		t->changes_low_us = c->edit.changes_low_us;
 	return old;
 }
 
@@ -133,7 +135,7 @@ void tablet_retire_files(struct tablet *t)
 	struct snap snap;
 
 	snap_take(t, &snap);
-	for (unsigned i = 0; i < snap.view->file_count; i++)
+	for (unsigned i = 0; i < view_all_files(snap.view); i++)
 		sst_retire(snap.view->files[i]->sst);
 	snap_put(&snap);
 }
@@ -143,4 +145,24 @@ void tablet_drop_files(struct file_set *s, bool removed)
 	for (unsigned i = 0; removed && i < s->n; i++)
 		sst_retire(s->v[i]->sst);
 	file_set_put(s);
+}
+
+/* ---- the low mark of changes: the steps are in tablet_changes.c ---- */
+
+static int prepare_low(struct tablet *t, struct tablet_change *c, bool *needless)
+{
+	const bool keeps = t->schema->changes_us != 0, had_commit = t->next_seq > 1 || view_all_files(t->view);
+
+	*needless = keeps == (t->changes_low_us != 0);
+	c->edit.set_changes = true;
+	c->edit.changes_low_us = !keeps ? 0 : had_commit ? clock_commit(t->env->clock) : 1;
+	c->edit.event = keeps ? "changes are kept" : "changes are not kept";
+	return tablet_state_error(t);
+}
+
+int tablet_ensure_changes(struct tablet *t)
+{
+	struct tablet_change c = {.prepare = prepare_low};
+
+	return tablet_change(t, &c);
 }

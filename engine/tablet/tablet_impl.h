@@ -12,7 +12,6 @@
  * must put.  The caller holds t->lock.
  */
 struct view *view_swap(struct tablet *t, struct view *v) TFS_MUST;
-bool tablet_contains_row(const struct tablet *t, struct tfs_bytes row);
 
 int tablet_state_error(const struct tablet *t); /* the error in TABLET_STATES */
 struct stripe *stripe_of(struct tablet *t, struct tfs_bytes row);
@@ -28,6 +27,10 @@ int tablet_doubtful(struct tablet *t, const struct snap *snap, struct tfs_bytes 
 /* The fingerprint (cell_fingerprint) of a family in a row, as of the snapshot and `now`. */
 int tablet_fingerprint(
 	struct tablet *t, const struct snap *snap, struct tfs_bytes row, uint16_t family, int64_t now, uint64_t *sum) TFS_MUST;
+
+/* ---- tablet_change.c ---- */
+/* Begins or ends to keep changes, durably, as the schema wants it. */
+int tablet_ensure_changes(struct tablet *t) TFS_MUST;
 
 /* ---- throttle.c ---- */
 /*

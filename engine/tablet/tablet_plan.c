@@ -3,6 +3,7 @@
  * Plans of memtable entries (tablet_plan.h), for the write path and for replay.
  */
 #include "engine/tablet/tablet_plan.h"
+#include "engine/cell/change_format.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -57,16 +58,32 @@ static int plan_entry(struct plan *p, const struct cellkey *k, struct tfs_bytes 
 	return 0;
 }
 
+static int plan_change(struct plan *p, struct tfs_bytes row, const struct batch_cell *c)
+{
+	const struct change change = {
+		.index = p->changes, .kind = c->kind, .family = c->family, .ts = c->ts, .row = row, .qualifier = c->qualifier};
+	struct planned *e = &p->v[p->n - 1];
+	int err;
+
+	e->change_at = p->keys.n;
+	err = change_key_append(&p->keys, &change);
+	e->change_bytes = p->keys.n - e->change_at;
+	p->changes++;
+	return err;
+}
+
 int plan_cell(struct plan *p, struct tfs_bytes row, const struct batch_cell *c)
 {
 	const struct cellkey k = {row, c->qualifier, c->family, c->kind, c->ts, 0, c->ts};
+	int err;
 
 	p->cells++;
 	p->row_deletes += c->kind == CELL_DELETE_ROW;
 	p->family_deletes += c->kind == CELL_DELETE_FAMILY;
 	p->column_deletes += c->kind == CELL_DELETE_COLUMN;
 	p->tombstones += c->kind != CELL_VALUE;
-	return plan_entry(p, &k, c->value);
+	err = plan_entry(p, &k, c->value);
+	return err || !p->keeps_changes || c->pre ? err : plan_change(p, row, c);
 }
 
 void plan_init(struct plan *p)
@@ -79,7 +96,7 @@ void plan_reset(struct plan *p)
 {
 	buf_reset(&p->keys);
 	buf_reset(&p->batch);
-	p->n = p->cells = 0;
+	p->n = p->cells = p->changes = 0;
 	p->row_deletes = p->family_deletes = p->column_deletes = p->tombstones = 0;
 }
 
@@ -104,6 +121,20 @@ int plan_mutation(struct plan *p, const struct mutation *m)
 	return 0;
 }
 
+/* Copies the change of e into a node. */
+static int prepare_change(struct plan *p, struct planned *e, struct vmem *m, uint64_t seq, int64_t commit)
+{
+	struct memtable *changes = m->changes;
+	uint8_t *key = p->keys.p + e->change_at;
+	int err = changes ? 0 : memtable_new(&changes);
+
+	if (err)
+		return err;
+	m->changes = changes;
+	change_key_set(key, e->change_bytes, commit, seq + e->cell);
+	return memtable_prepare(changes, tfs_bytes_of(key, e->change_bytes), e->value, &e->change);
+}
+
 int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit)
 {
 	struct mem_family *f = NULL;
@@ -121,6 +152,8 @@ int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit)
 			f = mem_usage_family(&m->usage, e->family);
 		e->count = f;
 		err = f ? memtable_prepare(m->m, tfs_bytes_of(key, e->key_bytes), e->value, &e->node) : -ENOMEM;
+		if (!err && e->change_bytes)
+			err = prepare_change(p, e, m, seq, commit);
 		if (err)
 			return err;
 	}
@@ -150,5 +183,7 @@ void plan_insert(struct plan *p, struct vmem *m)
 		if (e->live && e->ts < m->oldest_us)
 			m->oldest_us = e->ts;
 		memtable_insert(m->m, e->node, p->near);
+		if (e->change_bytes)
+			memtable_insert(m->changes, e->change, !p->near); /* in the order of commits, which replay has not */
 	}
 }

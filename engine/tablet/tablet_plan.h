@@ -21,13 +21,18 @@ struct planned {
 	struct tfs_bytes value;
 	struct memnode *node;     /* made by plan_prepare */
 	struct mem_family *count; /* the family's counts in the memtable */
+	/* The entry's change, which is kept beside it, in plan.keys; change_bytes 0: none. */
+	size_t change_at, change_bytes;
+	struct memnode *change;
 };
 struct plan {
 	struct buf keys, batch;
 	struct planned *v, fixed_[PLAN_INLINE];
 	unsigned n, cap, cells;
 	uint64_t row_deletes, family_deletes, column_deletes, tombstones;
-	bool near; /* set by replay: keys mostly rise from one plan to the next */
+	bool near;          /* set by replay: keys mostly rise from one plan to the next */
+	bool keeps_changes; /* set by the caller after plan_init */
+	uint32_t changes;   /* of the mutation */
 };
 
 void plan_init(struct plan *p);

@@ -49,7 +49,7 @@ static int plan_batch(struct plan *p, struct batch_reader *b, int64_t *newest)
 }
 
 /* Inserts the cells of one record, unless its row is in another tablet.  *p is reused.  The caller holds t->lock. */
-static int replay_one(struct tablet *t, struct plan *p, const struct log_record *r)
+static int replay_one(struct tablet *t, struct plan *p, const struct log_record *r, int64_t *latest_us)
 {
 	struct vmem *m = t->view->mems[0];
 	struct batch_reader b;
@@ -63,6 +63,7 @@ static int replay_one(struct tablet *t, struct plan *p, const struct log_record 
 	if ((err = plan_batch(p, &b, &newest)) || (err = plan_prepare(p, m, r->seq, b.commit)))
 		return err;
 	plan_insert(p, m);
+	*latest_us = b.commit > *latest_us ? b.commit : *latest_us;
 	if (p->cells && r->seq + p->cells > t->next_seq)
 		t->next_seq = r->seq + p->cells;
 	if (p->cells && r->seq + p->cells - 1 > m->seq_max)
@@ -76,6 +77,7 @@ static int replay_one(struct tablet *t, struct plan *p, const struct log_record 
 int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_record *const *v, size_t n, uint64_t *bad_lsn)
 {
 	struct redo_state *redo = NULL;
+	int64_t latest_us = 0;
 	uint64_t next;
 	struct plan p;
 	int err = 0;
@@ -84,6 +86,7 @@ int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_recor
 	plan_init(&p);
 	p.near = true;
 	mutex_lock(&t->lock);
+	p.keeps_changes = t->changes_low_us != 0;
 	for (unsigned i = 0; i < t->redo_count; i++)
 		if (t->redo[i].p.incarnation == incarnation)
 			redo = &t->redo[i];
@@ -97,12 +100,14 @@ int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_recor
 			continue;
 		if (v[i]->lsn >= next)
 			next = v[i]->lsn + 1;
-		err = replay_one(t, &p, v[i]);
+		err = replay_one(t, &p, v[i], &latest_us);
 		if (err)
 			*bad_lsn = v[i]->lsn;
 	}
 	redo->next_lsn = next;
 	t->published = t->next_seq - 1;
+	if (p.keeps_changes)
+		clock_raise_commit(t->env->clock, latest_us);
 	vmem_account(t->view->mems[0]);
 unlock:
 	mutex_unlock(&t->lock);

@@ -131,7 +131,7 @@ void tablet_inherit_files(struct tablet *parent, struct tablet *child)
 
 int tablet_split_adopt(struct tablet *parent, struct tablet *child)
 {
-	struct view *v = view_new(child->view->file_count), *old;
+	struct view *v = view_new(view_all_files(child->view)), *old;
 	struct redo_state *redo;
 
 	mutex_assert_held(&parent->edit);
@@ -144,7 +144,7 @@ int tablet_split_adopt(struct tablet *parent, struct tablet *child)
 		view_put(v);
 		return -ENOMEM;
 	}
-	for (unsigned i = 0; i < child->view->file_count; i++)
+	for (unsigned i = 0; i < view_all_files(child->view); i++)
 		view_add_file(v, child->view->files[i]);
 	v->mems[v->mem_count++] = vmem_get(child->view->mems[0]);
 	view_take_mems(v, parent->view, NULL, 0);
@@ -544,7 +544,7 @@ static int split_list_empty_files(struct tablet *t, struct tablet_change *c, boo
 	struct file_set *empty = c->arg;
 	int err = t->state == TABLET_SERVING ? 0 : -TABLET_STOPPED;
 
-	for (unsigned i = 0; i < t->view->file_count && !err; i++)
+	for (unsigned i = 0; i < view_all_files(t->view) && !err; i++)
 		if (vfile_empty(t->view->files[i]) && !t->view->files[i]->busy)
 			err = file_set_add(empty, t->view->files[i]);
 	c->removed = empty;

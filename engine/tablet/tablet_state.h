@@ -122,7 +122,8 @@ struct tablet {
 	struct mutex edit; /* these are changed under edit and lock, and read under either: */
 	uint64_t seq_mark;
 	int64_t major_us;
-	bool major_unset; /* METADATA has no major_us yet */
+	bool major_unset;       /* METADATA has no major_us yet */
+	int64_t changes_low_us; /* tablet_params.changes_low_us (tablet_changes.c) */
 
 	struct mutex lock;   /* guards the members up to `pending`, except atomic ones: */
 	struct cond changed; /* signalled when writers are published, a job ends, or the state changes */
@@ -249,6 +250,11 @@ int tablet_change(struct tablet *t, struct tablet_change *c) TFS_MUST;
  * files, durably.  They are reported after their last reader has ended (sst_retire).
  */
 void tablet_drop_files(struct file_set *s, bool removed);
+
+/* ---- changes (tablet_changes.c) ---- */
+int64_t tablet_changes_low(struct tablet *t); /* tablet_params.changes_low_us */
+/* Returns true if the tablet has this row. */
+bool tablet_contains_row(const struct tablet *t, struct tfs_bytes row);
 
 /* ---- freezing memtables (tablet_freeze.c) ---- */
 struct tablet_freeze {

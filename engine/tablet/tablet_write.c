@@ -60,10 +60,10 @@
 
 /*
  * A commit must do this before it tries step 3 again: add the redo point,
- * resolve again, wait for the log's memory, for the end of a split or merge, or
+ * begin or end to keep changes, resolve again, wait for the log's memory, for the end of a split or merge, or
  * for a stripe.
  */
-enum commit_need { NEED_REDO = 1, NEED_RESOLVE, NEED_LOG_MEMORY, NEED_RETIRE_END, NEED_STRIPE };
+enum commit_need { NEED_REDO = 1, NEED_CHANGES, NEED_RESOLVE, NEED_LOG_MEMORY, NEED_RETIRE_END, NEED_STRIPE };
 enum { CHECK_STUCK_US = 20000 };
 
 /* ---- stripes ---- */
@@ -270,7 +270,11 @@ static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p,
 		err = NEED_REDO;
 		goto out;
 	}
-	if ((m->blind_us <= s->newest_us && m->blind_us < INT64_MAX) ||
+	if (!t->changes_low_us != !t->schema->changes_us) {
+		err = NEED_CHANGES;
+		goto out;
+	}
+	if (p->keeps_changes != (t->changes_low_us != 0) || (m->blind_us <= s->newest_us && m->blind_us < INT64_MAX) ||
 		(m->used_rules && (t->schema != m->snap.schema || m->collect < t->freeze_us - TABLET_SKEW_US))) {
 		err = NEED_RESOLVE;
 		goto out;
@@ -443,6 +447,7 @@ static int group_submit(struct row_group *g, struct mutation *m, struct stripe *
 	if (!m->pre.n && !m->cells.n)
 		return 0;
 	plan_init(&x->plan);
+	x->plan.keeps_changes = m->snap.schema->changes_us != 0;
 	err = plan_mutation(&x->plan, m);
 	while (!err) {
 		/*
@@ -461,7 +466,7 @@ static int group_submit(struct row_group *g, struct mutation *m, struct stripe *
 			break;
 		if (err == NEED_RETIRE_END)
 			tablet_wait_for_retire(t);
-		err = err == NEED_REDO ? tablet_ensure_redo(t) : 0;
+		err = err == NEED_REDO ? tablet_ensure_redo(t) : err == NEED_CHANGES ? tablet_ensure_changes(t) : 0;
 	}
 	plan_fini(&x->plan);
 	if (bytes)

@@ -49,7 +49,7 @@ void vmem_freeze(struct vmem *m, _Atomic size_t *sum)
 
 size_t vmem_account(struct vmem *m)
 {
-	size_t bytes = memtable_bytes(m->m) - m->fresh;
+	size_t bytes = memtable_bytes(m->m) - m->fresh + (m->changes ? memtable_bytes(m->changes) : 0);
 
 	if (bytes > m->accounted) {
 		if (m->memory_used)
@@ -81,6 +81,7 @@ void vmem_put(struct vmem *m)
 		return;
 	vmem_unaccount(m);
 	memtable_put(m->m);
+	memtable_put(m->changes);
 	mem_usage_fini(&m->usage);
 	free(m);
 }
@@ -186,9 +187,9 @@ struct view *view_new(unsigned files)
 
 struct view *view_change(const struct view *v, const struct file_set *without, const struct file_set *with)
 {
-	struct view *n = view_new(v->file_count + with->n);
+	struct view *n = view_new(view_all_files(v) + with->n);
 
-	for (unsigned i = 0; n && i < v->file_count; i++)
+	for (unsigned i = 0; n && i < view_all_files(v); i++)
 		if (!file_set_has(without, v->files[i]))
 			view_add_file(n, v->files[i]);
 	for (unsigned i = 0; n && i < with->n; i++)
@@ -222,17 +223,22 @@ void view_put(struct view *v)
 		vmem_put(v->mems[i]);
 		mem_usage_free(v->parts[i]);
 	}
-	for (unsigned i = 0; i < v->file_count; i++)
+	for (unsigned i = 0; i < view_all_files(v); i++)
 		vfile_put(v->files[i]);
 	free(v);
 }
 
 void view_add_file(struct view *v, struct vfile *f)
 {
-	unsigned at = v->file_count++;
+	const bool changes = f->meta.group == TABLET_GROUP_CHANGES;
+	const unsigned first = changes ? v->file_count : 0;
+	unsigned at = changes ? view_all_files(v) : v->file_count;
 
-	v->mixed |= at > 0 && v->files[0]->meta.group != f->meta.group;
-	for (; at > 0 && v->files[at - 1]->meta.seq_max < f->meta.seq_max; at--)
+	memmove(&v->files[at + 1], &v->files[at], (view_all_files(v) - at) * sizeof(v->files[0]));
+	v->file_count += !changes;
+	v->change_count += changes;
+	v->mixed |= at > 0 && !changes && v->files[0]->meta.group != f->meta.group;
+	for (; at > first && v->files[at - 1]->meta.seq_max < f->meta.seq_max; at--)
 		v->files[at] = v->files[at - 1];
 	v->files[at] = vfile_get(f);
 }

@@ -27,6 +27,7 @@ enum { VIEW_MEMS = 8 }; /* the active memtable and those being flushed */
 struct vmem {
 	_Atomic uint32_t refs;
 	struct memtable *m;
+	struct memtable *_Atomic changes; /* of its cells (change_format.h); NULL: none */
 	/* Numbers of entries; raised before the insert. */
 	_Atomic uint64_t row_deletes, family_deletes, column_deletes;
 	_Atomic uint64_t tombstones; /* deletes of columns and of versions */
@@ -100,12 +101,17 @@ void file_set_put(struct file_set *s);                          /* drops the ref
 
 struct view {
 	_Atomic uint32_t refs;
-	unsigned mem_count, file_count;
+	unsigned mem_count, file_count, change_count;
 	bool mixed;                                 /* the files belong to more than one group */
 	struct vmem *mems[VIEW_MEMS];               /* newest first; [0] is being written */
 	struct mem_usage *_Atomic parts[VIEW_MEMS]; /* usage of the tablet's rows in a shared memtable; counted on first use */
-	struct vfile *files[];                      /* by seq_max, newest first */
+	struct vfile
+		*files[]; /* file_count of them by seq_max, newest first; then change_count that have changes, in the same order */
 };
+static inline unsigned view_all_files(const struct view *v)
+{
+	return v->file_count + v->change_count;
+}
 /* Makes an empty view with space for this many files.  NULL: out of memory. */
 struct view *view_new(unsigned files);
 /* Makes a view with v's files, except `without`, plus `with`, and no memtables.  NULL: out of memory. */

@@ -13,6 +13,7 @@
  * files and logs have the same salt, because a change of the salt takes a new
  * table id.
  */
+#include "engine/cell/change_format.h"
 #include "engine/client/salt.h"
 #include "engine/tool/check.h"
 #include "engine/tool/progress.h"
@@ -63,11 +64,41 @@ static int count_kind(struct props *p, const struct cellkey *k, uint64_t bytes)
 	return 0;
 }
 
+/* A file of changes is in the order of commits, and its times are those of commits (compact_changes.c). */
+static int count_change(struct sst_count *n, struct tfs_bytes key, uint64_t value_bytes)
+{
+	struct props *p = &n->p;
+	struct change c;
+	uint64_t seq;
+	int err = change_decode(key, &c, &seq, &n->scratch);
+
+	if (err)
+		return err;
+	n->k.row = c.row;
+	n->new_row = n->new_column = true;
+	if (!n->any || bytes_cmp(c.row, buf_bytes(&p->first)) < 0)
+		err = buf_set(&p->first, c.row.p, c.row.n);
+	if (!err && (!n->any || bytes_cmp(c.row, buf_bytes(&p->last)) > 0))
+		err = buf_set(&p->last, c.row.p, c.row.n);
+	n->any = true;
+	p->cells++;
+	p->raw_bytes += key.n + value_bytes;
+	p->seq_min = seq < p->seq_min ? seq : p->seq_min;
+	p->seq_max = seq > p->seq_max ? seq : p->seq_max;
+	p->oldest_us = c.stamp < p->oldest_us ? c.stamp : p->oldest_us;
+	n->commit_us = p->newest_us = c.stamp > p->newest_us ? c.stamp : p->newest_us;
+	return err;
+}
+
 int sst_count_add(struct sst_count *n, struct tfs_bytes key, uint64_t value_bytes)
 {
 	size_t row_bytes, column_bytes;
-	int err = cellkey_decode(key, &n->k, &n->scratch);
+	int err;
 
+	buf_reset(&n->scratch);
+	if (n->p.group == TABLET_GROUP_CHANGES)
+		return count_change(n, key, value_bytes);
+	err = cellkey_decode(key, &n->k, &n->scratch);
 	if (err)
 		return err;
 	row_bytes = cellkey_row_len(key);
@@ -175,7 +206,7 @@ static int check_keys(struct check *c, struct check_file *n)
 			err = report_key(c, n, it->key, "not a cell key");
 		if (!err && n->count.new_row)
 			check_salt_of(c, n->table, n->count.k.row);
-		if (!err)
+		if (!err && n->count.p.group != TABLET_GROUP_CHANGES)
 			err = check_filter(c, n, it->key);
 	}
 	if (!err)
@@ -279,6 +310,7 @@ int check_sst(struct check *c, const struct tablet_file *f, const char *path)
 	}
 	free(why);
 	sst_count_init(&n.count);
+	n.count.p.group = f->group;
 	if (!err)
 		err = sst_new(c->store.cache, path, false, &n.sst);
 	if (!err)

@@ -394,6 +394,10 @@ static int decode_files(struct report *r, struct offline *store)
 			if (f->contents.n != 8)
 				report_problem(r, "%s: not a clock mark", f->path);
 			f->damaged |= f->contents.n != 8;
+		} else if (strcmp(f->name, "commits") == 0) {
+			if (f->contents.n != 8)
+				report_problem(r, "%s: not a time of commit", f->path);
+			f->damaged |= f->contents.n != 8;
 		} else if (strncmp(f->name, "dropped/", 8) == 0) {
 			report_note(r, "%s: a table was dropped; the next mount removes the rest of it", f->path);
 		} else if (strncmp(f->name, "rows/", 5) == 0) {

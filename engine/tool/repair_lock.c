@@ -295,6 +295,8 @@ int repair_locks(struct repair *p)
 		} else if (f->damaged && !is_made_anew(f->name)) {
 			if (strcmp(f->name, "clock") == 0) {
 				repair_step(p, "%s: removed; a mount trusts the clock again after a day", f->path);
+			} else if (strcmp(f->name, "commits") == 0) {
+				repair_step(p, "%s: removed; the next reader of changes makes it again", f->path);
 			} else {
 				repair_step(p, "%s: removed", f->path);
 				repair_loss(p, "%s", f->path);

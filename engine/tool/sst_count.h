@@ -7,7 +7,7 @@
 #include "engine/tablet/props_format.h"
 
 struct sst_count {
-	struct props p;    /* table and group are the caller's */
+	struct props p;    /* the caller sets group before the first key, and table */
 	int64_t commit_us; /* the latest time of commit so far, or INT64_MIN */
 	struct cellkey k;  /* the last key, decoded; borrows from that key and from scratch */
 	bool any, new_row, new_column;
@@ -16,7 +16,7 @@ struct sst_count {
 };
 void sst_count_init(struct sst_count *n);
 void sst_count_fini(struct sst_count *n);
-/* Decodes the next key in order, and counts it.  -EBADMSG: not a cell key. */
+/* Decodes the next key in order, and counts it.  In a file of changes, k.row is the row of the change.  -EBADMSG: not such a key. */
 int sst_count_add(struct sst_count *n, struct tfs_bytes key, uint64_t value_bytes) TFS_MUST;
 /* Writes the tags of the last key's filter probes, as a string.  again: also the probes of its row and column. */
 void sst_count_probes(const struct sst_count *n, bool again, char tags[5]);

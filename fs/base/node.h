@@ -70,22 +70,24 @@
 	X(SYSTEM, system, 17)            /* /.tabletfs */                                                                          \
 	X(MUTATE, mutate, 18)            /* ROW/.mutate */                                                                         \
 	X(SCAN, scan, 19) /* TABLE/.scan and directories below it; key: one component of the clauses, the parent has the rest */   \
-	X(SCAN_STREAM, scan_stream, 20)   /* .tsv and others below a scan; key: its name */                                        \
-	X(VIEW, view, 21)                 /* .rows and .latest; parent: SCAN or SINCE; key: its name */                            \
-	X(FOUND, found, 27)               /* a cell in a view, of one version; key: qualifier; ts */                               \
-	X(IMPORT, import, 28)             /* TABLE/.import and others; key: its name */                                            \
-	X(EXPORT, export, 29)             /* TABLE/.export.tar; key: its name */                                                   \
-	X(SNAPS, snaps, 30)               /* TABLE/.snap, and /.snap */                                                            \
-	X(SNAPSHOT, snapshot, 31)         /* TABLE/.snap/NAME, and /.snap/NAME/TABLE; key: its id, u32 */                          \
-	X(SNAP_ALL, snap_all, 32)         /* /.snap/NAME; key: its name */                                                         \
-	X(ROW_JSON, row_json, 33)         /* ROW/.row.json */                                                                      \
-	X(SINCE_ALL, since_all, 34)       /* TABLE/.snap/NAME/.since */                                                            \
-	X(SINCE, since, 35)               /* .since/NAME; key: u32 id of a snapshot */                                             \
-	X(SINCE_STREAM, since_stream, 36) /* .since/NAME/.deleted and .changed; key: its name */                                   \
-	X(SCRIPTS, scripts, 37)           /* TABLE/.scripts */                                                                     \
-	X(SCRIPT, script, 38)             /* key: NAME.lua */                                                                      \
-	X(RUN, run, 39)                   /* .run below a scan, and directories below it; key: arg=KEY=VALUE, or empty */          \
-	X(RUN_STREAM, run_stream, 40)     /* key: NAME or NAME.jsonl of a script of the table */
+	X(SCAN_STREAM, scan_stream, 20)       /* .tsv and others below a scan; key: its name */                                    \
+	X(VIEW, view, 21)                     /* .rows and .latest; parent: SCAN or SINCE; key: its name */                        \
+	X(FOUND, found, 27)                   /* a cell in a view, of one version; key: qualifier; ts */                           \
+	X(IMPORT, import, 28)                 /* TABLE/.import and others; key: its name */                                        \
+	X(EXPORT, export, 29)                 /* TABLE/.export.tar; key: its name */                                               \
+	X(SNAPS, snaps, 30)                   /* TABLE/.snap, and /.snap */                                                        \
+	X(SNAPSHOT, snapshot, 31)             /* TABLE/.snap/NAME, and /.snap/NAME/TABLE; key: its id, u32 */                      \
+	X(SNAP_ALL, snap_all, 32)             /* /.snap/NAME; key: its name */                                                     \
+	X(ROW_JSON, row_json, 33)             /* ROW/.row.json */                                                                  \
+	X(SINCE_ALL, since_all, 34)           /* TABLE/.snap/NAME/.since */                                                        \
+	X(SINCE, since, 35)                   /* .since/NAME; key: u32 id of a snapshot */                                         \
+	X(SINCE_STREAM, since_stream, 36)     /* .since/NAME/.deleted and .changed; key: its name */                               \
+	X(SCRIPTS, scripts, 37)               /* TABLE/.scripts */                                                                 \
+	X(SCRIPT, script, 38)                 /* key: NAME.lua */                                                                  \
+	X(RUN, run, 39)                       /* .run below a scan, and directories below it; key: arg=KEY=VALUE, or empty */      \
+	X(RUN_STREAM, run_stream, 40)         /* key: NAME or NAME.jsonl of a script of the table */                               \
+	X(CHANGES, changes, 41)               /* TABLE/.changes, and directories in it; key: from=PLACE, or empty */               \
+	X(CHANGES_STREAM, changes_stream, 42) /* .tsv and others; key: its name */
 
 #define NODE_ENUMERATOR(upper, lower, number) NODE_##upper = (number),
 enum node_kind { NODE_KINDS(NODE_ENUMERATOR) NODE_KIND_COUNT };

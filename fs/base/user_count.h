@@ -17,6 +17,7 @@
 	X(SCANS, 10000)                   /* directories of clauses that the kernel holds */                                       \
 	X(IMPORTS, 64)                    /* imports that are open */                                                              \
 	X(RUNS, 4)                        /* runs of scripts that are open: each has threads, and the outputs of all rows */       \
+	X(FEEDS, 512)                     /* lists of changes that are open */                                                     \
 	X(MUTATIONS, UINT64_C(128) << 20) /* bytes of unfinished mutations */
 
 enum user_thing {

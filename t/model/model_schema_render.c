@@ -80,6 +80,22 @@ static void put_size(FILE *f, const char *key, uint64_t bytes)
 	fprintf(f, "%s = \"%llu%.1s\";", key, (unsigned long long)bytes, unit + i);
 }
 
+static void put_duration(FILE *f, const char *name, int64_t us)
+{
+	static const struct {
+		const char *name;
+		int64_t us;
+	} units[] = {{"w", 604800000000}, {"d", 86400000000}, {"h", 3600000000}, {"m", 60000000}, {"s", 1000000}, {"ms", 1000},
+		{"us", 1}};
+	unsigned i = 0;
+
+	if (!us)
+		return;
+	while (us % units[i].us)
+		i++;
+	fprintf(f, "%s = \"%lld%s\";\n", name, (long long)(us / units[i].us), units[i].name);
+}
+
 int mdl_schema_render(const struct mdl_schema *s, char **text, size_t *size)
 {
 	char *p = NULL;
@@ -93,18 +109,8 @@ int mdl_schema_render(const struct mdl_schema *s, char **text, size_t *size)
 	put_size(f, "tablet_size", s->pub.tablet_size);
 	fprintf(f, "\nsalt = %d;\n%s%s", s->pub.salt, s->pub.mkdir_families ? "mkdir_families = true;\n" : "",
 		s->pub.protect ? "protect = true;\n" : "");
-	if (s->pub.snapshot_maxage_us) {
-		static const struct {
-			const char *name;
-			int64_t us;
-		} units[] = {{"w", 604800000000}, {"d", 86400000000}, {"h", 3600000000}, {"m", 60000000}, {"s", 1000000},
-			{"ms", 1000}, {"us", 1}};
-		unsigned i = 0;
-
-		while (s->pub.snapshot_maxage_us % units[i].us)
-			i++;
-		fprintf(f, "snapshot_maxage = \"%lld%s\";\n", (long long)(s->pub.snapshot_maxage_us / units[i].us), units[i].name);
-	}
+	put_duration(f, "snapshot_maxage", s->pub.snapshot_maxage_us);
+	put_duration(f, "changes", s->pub.changes_us);
 	mdl_splits_render(s, f);
 	fputs("groups = (", f);
 	for (unsigned i = 0; i < s->pub.group_count; i++) {

@@ -333,6 +333,10 @@ static int parse_root(const struct mdl_schema *old, struct mdl_schema *new, cons
 			const char *age = "";
 			if (want_string(s, &age, why) < 0 || !mdl_duration(age, strlen(age), &new->pub.snapshot_maxage_us))
 				r = bad(why, s, "snapshot_maxage must be a duration, such as \"30d\"");
+		} else if (strcmp(key, "changes") == 0) {
+			const char *age = "";
+			if (want_string(s, &age, why) < 0 || !mdl_duration(age, strlen(age), &new->pub.changes_us))
+				r = bad(why, s, "changes must be a duration, such as \"7d\"");
 		} else if (strcmp(key, "splits") == 0) {
 			r = mdl_splits_parse(new, s, why);
 		} else if (strcmp(key, "allow_delete") == 0) {

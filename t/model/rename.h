@@ -24,6 +24,13 @@
 #define tfs_confirm_clock model_confirm_clock
 #define tfs_watch model_watch
 #define tfs_unwatch model_unwatch
+#define tfs_feed_open model_feed_open
+#define tfs_feed_next model_feed_next
+#define tfs_feed_opened_us model_feed_opened_us
+#define tfs_feed_token model_feed_token
+#define tfs_feed_wait model_feed_wait
+#define tfs_feed_notify model_feed_notify
+#define tfs_feed_free model_feed_free
 #define tfs_key model_key
 #define tfs_login model_login
 #define tfs_metrics model_metrics

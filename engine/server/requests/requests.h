@@ -117,4 +117,8 @@ int action_begin(struct server *s, const struct ts_request *q, struct ts_answer 
 /* TS_POLL.  -SCAN_UNKNOWN: the server has no such action of this client. */
 int action_poll(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 
+/* ---- changes.c ---- */
+/* TS_CHANGES */
+int changes_serve(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+
 #endif

@@ -196,6 +196,7 @@ static int serve_from_tablet(struct server *s, struct served_tablet *served, con
 		[TS_FLUSH] = serve_compaction,
 		[TS_COMPACT] = serve_compaction,
 		[TS_TABLET_INFO] = serve_info,
+		[TS_CHANGES] = changes_serve,
 	};
 
 	return q->method < TS_METHODS && functions[q->method] ? functions[q->method](s, served, q, a) : -ENOSYS;

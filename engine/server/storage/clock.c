@@ -13,6 +13,12 @@
  * that finds none: all servers of a new cluster may start before the first one saves
  * the mark, and a lock service that is not in the store's directory does not lose one
  * file.
+ *
+ * The file "commits" is a number, too: a time above each time of commit up to which a server has told a reader all
+ * changes.  A server raises it before it answers the reader, by a second more than it must, so it does so once a second.  A
+ * server that loads tablets draws no earlier times of commit, also if its clock is behind that of the tablet's last server,
+ * which may have died.  So after a death a time of commit may be a second ahead of the clock.  A lost file makes a new one:
+ * then only a clock that was set back can hide a change from a reader.
  */
 #include "engine/server/storage/storage.h"
 #include "engine/base/msg.h"
@@ -24,13 +30,15 @@
 
 #define HOUR_US INT64_C(3600000000)
 #define DAY_US (24 * HOUR_US)
+#define PROMISE_US INT64_C(1000000)
 #define NO_MARK INT64_C(1) /* 1970: stands for a missing or damaged mark */
 
 struct clock_mark {
 	struct server *s;
 	struct task task;
-	struct clock *own;        /* NULL if the clock is the caller's */
-	_Atomic int64_t saved_us; /* the mark that the lock service has */
+	struct clock *own;           /* NULL if the clock is the caller's */
+	_Atomic int64_t saved_us;    /* the mark that the lock service has */
+	_Atomic int64_t promised_us; /* at most the time in the file "commits" */
 };
 
 /* Writes a text such as "60 d 3 h ahead of the store's mark of 2026-11-22 20:00:00 UTC". */
@@ -113,6 +121,54 @@ void clock_mark_start(struct server *s)
 	save_mark(x);
 	if (!s->o.no_background)
 		task_queue_after(&x->task, HOUR_US);
+}
+
+/* ---- promised times of commit ---- */
+
+int clock_promise(struct server *s, int64_t us)
+{
+	struct clock_mark *x = s->mark;
+	uint64_t stored, version;
+	uint8_t bytes[8];
+	int64_t to = us + PROMISE_US;
+	int err = 0;
+
+	if (us <= x->promised_us)
+		return 0;
+	do {
+		err = lock_get_number(s->locks, "commits", &stored, &version);
+		if (err == -EBADMSG) {
+			err = 0;
+			stored = 0;
+			version = LOCK_ANY;
+		}
+		if (!err && (int64_t)stored >= us) {
+			to = (int64_t)stored;
+			break;
+		}
+		put_be64(bytes, (uint64_t)to);
+		if (!err)
+			err = lock_put(s->locks, "commits", tfs_bytes_of(bytes, sizeof(bytes)), version, NULL);
+	} while (err == -VERSION_CHANGED);
+	if (err)
+		return err;
+	for (int64_t before = x->promised_us; before < to && !atomic_compare_exchange_weak(&x->promised_us, &before, to);)
+		;
+	return 0;
+}
+
+int clock_keep_promises(struct server *s)
+{
+	uint64_t stored = 0, version;
+	int err = lock_sync(s->locks);
+
+	if (!err)
+		err = lock_get_number(s->locks, "commits", &stored, &version);
+	if (err == -EBADMSG)
+		return 0;
+	if (!err && stored)
+		clock_raise_commit(s->o.clock, (int64_t)stored);
+	return err;
 }
 
 void server_confirm_clock(struct server *s)

@@ -175,6 +175,7 @@ static int row_copy(struct server *s, struct served_tablet *served, struct table
 		for (unsigned i = 0; i < m.token_count; i++)
 			buf_fini(&m.tokens[i].result);
 		m.token_count = m.redo_count = 0;
+		meta_drop_changes(&m); /* a snapshot has none, and a clone its own */
 		m.table = c->table;
 		m.server = s->o.incarnation;
 		m.assignment = 1;

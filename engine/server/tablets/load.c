@@ -13,6 +13,7 @@
  * pass waits for LOAD.  So LOAD waits METADATA_US for METADATA, and fails then.
  */
 #include "engine/server/tablets/tablets.h"
+#include "engine/server/storage/storage.h"
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -287,6 +288,8 @@ static int load_all(struct load *l)
 {
 	int err = l->kind == KIND_USER ? user_tables_read(l->s, l->q->tablets, l->q->tablet_count) : 0;
 
+	if (!err && l->kind == KIND_USER)
+		err = clock_keep_promises(l->s);
 	if (!err)
 		err = l->kind == KIND_ROOT ? load_root(l) : load_rows(l);
 	if (!err)

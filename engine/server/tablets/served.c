@@ -59,6 +59,7 @@ int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64
 		.token_count = row->token_count,
 		.seq_mark = row->seq_mark,
 		.major_us = row->major_us,
+		.changes_low_us = row->changes_low_us,
 		.rank_edit = (int)ranks[kind],
 		.commit = row_commit,
 		.commit_arg = served,

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The changes of a table, as one list (tfs_feed_open).
+ *
+ * A round asks each tablet for its changes from one position on (TS_CHANGES).  An answer is complete up to a time of
+ * commit, or, if it is full, up to its last change.  The least of these is the bound of the round: below it no
+ * change is missing, and none will come.  The feed merges the answers up to the bound, in the order of positions, and the
+ * next round begins there.  What answers have beyond the bound is asked for again.  So a feed keeps one answer of each
+ * tablet at most, and tablets that split, merge or move between two rounds need no special step.
+ *
+ * If only changes beyond the bound have come, the next round asks for the time of the last of them, so that a server
+ * whose clock is behind does not hold up the others'.
+ *
+ * A token is "STORE-TABLE-TABLETS-STAMP-COUNT", in hexadecimal: a number of the store, the table's id, the id of its
+ * tablets, a time of commit, and the number of changes at this time that were returned.  Changes that the reader may not see
+ * are counted, too.  The order of the changes at one time is that of positions, which never changes.
+ *
+ * A truncation gives the table new tablets.  A token with older ones gets a line for the truncation, and then the changes
+ * of the new tablets from their first on.
+ */
+#include "engine/base/hash.h"
+#include "engine/cell/change_format.h"
+#include "engine/client/salt.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+	ANSWER_BYTES = 256 << 10, /* of one tablet, */
+	ANSWERS_BYTES = 4 << 20,  /* and of all, */
+	ANSWER_LEAST = 16 << 10,  /* but of one not less */
+	ROUNDS_AT_ONCE = 3,       /* that return nothing, although there are changes; the next ones, after pauses, */
+	ROUNDS_MOST = 50,         /* up to so many */
+};
+#define PAUSE_US 50000u
+#define STOP_US 250000u
+
+struct feed_answer {
+	struct ts_answer a;
+	struct reader r; /* of a.log, behind `next` */
+	struct sent_change next;
+	bool any; /* `next` is set */
+};
+struct tfs_feed {
+	struct tfs_table *t;
+	struct waiter waiter;
+	const struct schema *schema; /* has the name of the family that was returned */
+	uint64_t store;
+	uint32_t tablets;
+	struct buf from; /* the least position of the next round */
+	int64_t stamp;   /* the time of the last change, and the number of changes at it so far */
+	uint64_t count;
+	uint64_t skip;                /* changes at `stamp` that were returned before the feed was opened */
+	int64_t wanted_us;            /* ts_request.until_us */
+	int64_t latest_us, opened_us; /* the latest time up to which a tablet was complete, ever and at the opening */
+	struct feed_answer *v;
+	unsigned n;
+	struct buf bound, scratch, value;
+	bool truncated, dropped;
+	char token[TFS_TOKEN_MAX + 1];
+};
+
+/* ---- tokens ---- */
+
+const char *tfs_feed_token(struct tfs_feed *f)
+{
+	snprintf(f->token, sizeof(f->token), "%016llx-%x-%x-%llx-%llx", (unsigned long long)f->store, f->t->id, f->tablets,
+		(unsigned long long)f->stamp, (unsigned long long)f->count);
+	return f->token;
+}
+
+/* Only a text that tfs_feed_token makes is a token. */
+static int parse_token(struct tfs_feed *f, const char *token, uint32_t tablets)
+{
+	unsigned long long store, stamp, count;
+	unsigned table, of;
+
+	if (strlen(token) > TFS_TOKEN_MAX || sscanf(token, "%llx-%x-%x-%llx-%llx", &store, &table, &of, &stamp, &count) != 5 ||
+		store != f->store || table != f->t->id || of > tablets || stamp > INT64_MAX || !stamp)
+		return -EINVAL;
+	f->tablets = of;
+	f->stamp = (int64_t)stamp;
+	f->count = f->skip = count;
+	f->truncated = of < tablets;
+	return strcmp(tfs_feed_token(f), token) == 0 ? 0 : -EINVAL;
+}
+
+/* Continues with the first change at this time or later. */
+static int set_place(struct tfs_feed *f, int64_t stamp)
+{
+	f->stamp = stamp;
+	f->count = f->skip = 0;
+	buf_reset(&f->from);
+	return change_stamp_append(&f->from, stamp);
+}
+
+/* ---- rounds ---- */
+
+static void answers_reset(struct tfs_feed *f)
+{
+	while (f->n)
+		ts_answer_fini(&f->v[--f->n].a);
+}
+
+static int answer_next(struct feed_answer *x)
+{
+	int r = sent_change_next(&x->r, &x->next);
+
+	x->any = r > 0;
+	return r < 0 ? r : 0;
+}
+
+/* -TABLE_DROPPED: the table has other tablets, or none. */
+static int ask(struct tfs_feed *f, struct ts_request *q, struct ts_answer *a)
+{
+	q->method = TS_CHANGES;
+	q->table = f->tablets;
+	q->user = table_user(f->t);
+	q->until_us = f->wanted_us;
+	return call_tablet_service(f->t->store->o.tablets, q, a);
+}
+
+/* Sets *bound to the end of the complete part of the answer. */
+static int answer_bound(const struct ts_answer *a, struct buf *bound)
+{
+	struct reader r = reader_of(a->log);
+	struct sent_change s = {0};
+	int err;
+
+	buf_reset(bound);
+	if (!a->exists)
+		return change_stamp_append(bound, a->commit_us + 1);
+	while ((err = sent_change_next(&r, &s)) > 0)
+		;
+	if (err || !s.position.n)
+		return err ? err : -EBADMSG;
+	err = buf_append_bytes(bound, s.position);
+	return err ? err : buf_u8(bound, 0xff); /* behind each key with this position */
+}
+
+/*
+ * Asks all tablets.  With `from`.n 0 only for their marks: *low_us is set to the largest of their low marks, *until_us to the
+ * least time up to which they are complete.
+ */
+static int round_ask(struct tfs_feed *f, int64_t *low_us, int64_t *until_us)
+{
+	struct buf row = {0}, bound = {0};
+	const size_t share = f->n ? ANSWERS_BYTES / f->n : ANSWER_BYTES;
+	struct ts_request q = {.qualifier = buf_bytes(&f->from),
+		.length = share > ANSWER_BYTES ? ANSWER_BYTES
+			: share < ANSWER_LEAST ? ANSWER_LEAST
+					       : share};
+	bool more = true;
+	int err = 0;
+
+	answers_reset(f);
+	buf_reset(&f->bound);
+	*low_us = 0;
+	*until_us = INT64_MAX;
+	while (!err && more) {
+		struct feed_answer *x;
+
+		if (array_grow(&f->v, f->n, sizeof(*f->v))) {
+			err = -ENOMEM;
+			break;
+		}
+		x = &f->v[f->n++];
+		*x = (struct feed_answer){0};
+		q.row = row.n ? buf_bytes(&row) : tfs_bytes_of("", 0);
+		err = ask(f, &q, &x->a);
+		if (err)
+			break;
+		more = x->a.tablet_end.p != NULL;
+		err = buf_set(&row, x->a.tablet_end.p, x->a.tablet_end.n);
+		*low_us = x->a.ts > *low_us ? x->a.ts : *low_us;
+		*until_us = x->a.commit_us < *until_us ? x->a.commit_us : *until_us;
+		f->latest_us = x->a.commit_us > f->latest_us ? x->a.commit_us : f->latest_us;
+		x->r = reader_of(x->a.log);
+		if (!err)
+			err = answer_bound(&x->a, &bound);
+		if (!err && (f->n == 1 || bytes_cmp(buf_bytes(&bound), buf_bytes(&f->bound)) < 0))
+			err = buf_set(&f->bound, bound.p, bound.n);
+		if (!err)
+			err = answer_next(x);
+	}
+	buf_fini(&row);
+	buf_fini(&bound);
+	if (err)
+		answers_reset(f);
+	return err;
+}
+
+/* The answer with the next change below the bound; NULL: there is none. */
+static struct feed_answer *least(struct tfs_feed *f)
+{
+	struct feed_answer *x = NULL;
+
+	for (unsigned i = 0; i < f->n; i++)
+		if (f->v[i].any && (!x || bytes_cmp(f->v[i].next.position, x->next.position) < 0))
+			x = &f->v[i];
+	return x && bytes_cmp(x->next.position, buf_bytes(&f->bound)) < 0 ? x : NULL;
+}
+
+/* After the last change below the bound. */
+static int round_end(struct tfs_feed *f)
+{
+	int64_t bound_us;
+	int err;
+
+	f->wanted_us = 0;
+	for (unsigned i = 0; i < f->n; i++)
+		if (f->v[i].any && f->v[i].next.c.stamp > f->wanted_us)
+			f->wanted_us = f->v[i].next.c.stamp;
+	answers_reset(f);
+	err = bytes_cmp(buf_bytes(&f->bound), buf_bytes(&f->from)) > 0 ? buf_set(&f->from, f->bound.p, f->bound.n) : 0;
+	if (!err)
+		err = change_stamp(buf_bytes(&f->from), &bound_us);
+	if (!err && bound_us > f->stamp) {
+		f->stamp = bound_us;
+		f->count = f->skip = 0;
+	}
+	return err;
+}
+
+/* ---- changes ---- */
+
+/* The rest of a value that is larger than an answer. */
+static int read_rest(struct tfs_feed *f, struct feed_answer *x)
+{
+	struct tfs_bytes row;
+	struct buf at = {0};
+	int err = buf_set(&f->value, x->next.value.p, x->next.value.n);
+
+	if (!err)
+		err = buf_append_bytes(&at, x->next.position);
+	if (!err)
+		err = change_position_row(x->next.position, &f->scratch, &row);
+	while (!err && f->value.n < x->next.size) {
+		struct ts_request q = {.row = row, .qualifier = buf_bytes(&at), .offset = f->value.n, .length = ANSWER_BYTES};
+		struct ts_answer a = {0};
+		struct sent_change s;
+		struct reader r;
+
+		err = ask(f, &q, &a);
+		r = reader_of(a.log);
+		if (!err && (sent_change_next(&r, &s) <= 0 || s.hidden || !bytes_eq(s.position, x->next.position) || !s.value.n))
+			err = -EIO;
+		if (!err)
+			err = buf_append_bytes(&f->value, s.value);
+		ts_answer_fini(&a);
+	}
+	buf_fini(&at);
+	x->next.value = buf_bytes(&f->value);
+	return err;
+}
+
+static int set_change(struct tfs_feed *f, struct feed_answer *x, struct tfs_feed_change *out)
+{
+	static const enum tfs_feed_kind kinds[] = {[CELL_DELETE_ROW] = TFS_FEED_DELETE_ROW,
+		[CELL_DELETE_FAMILY] = TFS_FEED_DELETE_FAMILY,
+		[CELL_DELETE_COLUMN] = TFS_FEED_DELETE_COLUMN,
+		[CELL_DELETE_VERSION] = TFS_FEED_DELETE_CELL,
+		[CELL_VALUE] = TFS_FEED_SET};
+	const struct sent_change *s = &x->next;
+	const struct tfs_family *family;
+	int err = s->value.n < s->size ? read_rest(f, x) : 0;
+
+	if (!err)
+		err = change_position_row(s->position, &f->scratch, &out->row);
+	if (err)
+		return err;
+	schema_put(f->schema);
+	f->schema = table_schema(f->t);
+	family = s->c.family ? schema_family_by_id(schema_public(f->schema), s->c.family) : NULL;
+	if (s->c.family && !family)
+		return 0; /* it was dropped */
+	if (schema_public(f->schema)->salt_in_use && out->row.n)
+		out->row = tfs_bytes_of(out->row.p + 1, out->row.n - 1);
+	out->kind = kinds[s->c.kind];
+	out->family = family ? family->name : NULL;
+	out->qualifier = s->c.qualifier;
+	out->value = s->value;
+	out->ts = s->c.ts;
+	out->commit_us = s->c.stamp;
+	out->token = tfs_feed_token(f);
+	return 1;
+}
+
+/* Returns 1 and the next change of the round, 0 at the end of the round, -errno. */
+static int round_next(struct tfs_feed *f, struct tfs_feed_change *out)
+{
+	struct feed_answer *x;
+	int r = 0;
+
+	while (r == 0 && (x = least(f)) != NULL) {
+		if (x->next.c.stamp > f->stamp) {
+			f->stamp = x->next.c.stamp;
+			f->count = f->skip = 0;
+		}
+		if (f->skip) {
+			f->skip--;
+		} else {
+			f->count++;
+			r = x->next.hidden ? 0 : set_change(f, x, out);
+		}
+		if (r >= 0 && answer_next(x))
+			r = -EBADMSG;
+	}
+	return r;
+}
+
+/* The tablets are gone: returns 1 and a change of the table, or -errno. */
+static int table_change(struct tfs_feed *f, struct tfs_feed_change *out)
+{
+	const struct schema *s;
+	int err = 0;
+
+	*out = (struct tfs_feed_change){.kind = TFS_FEED_TRUNCATE, .ts = INT64_MAX, .commit_us = f->stamp};
+	s = f->truncated ? table_schema(f->t) : table_new_tablets(f->t, f->tablets);
+	if (s) {
+		f->tablets = f->waiter.tablets = schema_public(s)->tablets_id;
+		schema_put(s);
+		err = set_place(f, 2);
+	} else if (table_no_family(f->t) == -ENOENT) {
+		out->kind = TFS_FEED_DROP;
+		f->dropped = true;
+	} else {
+		err = -EIO;
+	}
+	f->truncated = false;
+	out->token = tfs_feed_token(f);
+	return err ? err : 1;
+}
+
+int tfs_feed_next(struct tfs_feed *f, struct tfs_feed_change *change)
+{
+	int64_t low_us, until_us;
+	bool full, beyond;
+	int r;
+
+	*change = (struct tfs_feed_change){0};
+	if (f->dropped)
+		return -ENOENT;
+	if (f->truncated)
+		return table_change(f, change);
+	for (unsigned rounds = 0;; rounds++) {
+		if (!f->n) {
+			mutex_lock(&f->t->store->lock);
+			f->waiter.ready = false;
+			mutex_unlock(&f->t->store->lock);
+			r = round_ask(f, &low_us, &until_us);
+			if (r == -TABLE_DROPPED)
+				return table_change(f, change);
+			if (r)
+				return user_errno(r);
+		}
+		r = round_next(f, change);
+		if (r)
+			return user_errno(r);
+		full = beyond = false;
+		for (unsigned i = 0; i < f->n; i++) {
+			beyond = beyond || f->v[i].any;
+			full = full || f->v[i].a.exists;
+		}
+		r = round_end(f);
+		if (r || (!beyond && !full) || (!full && rounds >= ROUNDS_MOST))
+			return user_errno(r);
+		if (!full && rounds >= ROUNDS_AT_ONCE)
+			(void)usleep(PAUSE_US); /* the clock of a server is behind that of another */
+	}
+}
+
+/* ---- waiting ---- */
+
+int tfs_feed_wait(struct tfs_feed *f, bool (*stop)(void *arg), void *arg)
+{
+	struct tfs_store *s = f->t->store;
+	int err = 0;
+
+	mutex_lock(&s->lock);
+	while (!f->waiter.ready && !err) {
+		if (!stop) {
+			cond_wait(&s->waits, &s->lock);
+			continue;
+		}
+		(void)cond_wait_us(&s->waits, &s->lock, STOP_US);
+		mutex_unlock(&s->lock);
+		err = stop(arg) ? -EINTR : 0;
+		mutex_lock(&s->lock);
+	}
+	mutex_unlock(&s->lock);
+	return err;
+}
+
+void tfs_feed_notify(struct tfs_feed *f, void (*fn)(void *arg), void *arg)
+{
+	struct tfs_store *s = f->t->store;
+
+	mutex_lock(&s->lock);
+	f->waiter.fn = fn;
+	f->waiter.arg = arg;
+	if (fn && f->waiter.ready) {
+		f->waiter.fn = NULL;
+		fn(arg);
+	}
+	mutex_unlock(&s->lock);
+}
+
+/* ---- opening ---- */
+
+static void waiter_add(struct tfs_feed *f)
+{
+	struct tfs_store *s = f->t->store;
+
+	mutex_lock(&s->lock);
+	f->waiter.next = s->waiters;
+	s->waiters = &f->waiter;
+	mutex_unlock(&s->lock);
+}
+
+static void waiter_remove(struct tfs_feed *f)
+{
+	struct tfs_store *s = f->t->store;
+	struct waiter *w;
+
+	mutex_lock(&s->lock);
+	w = s->waiters;
+	if (w == &f->waiter)
+		s->waiters = w->next;
+	for (; w && w != &f->waiter; w = w->next)
+		if (w->next == &f->waiter)
+			w->next = f->waiter.next;
+	mutex_unlock(&s->lock);
+}
+
+/* Finds the place of from_us; or checks that the place of a token is kept. */
+static int find_place(struct tfs_feed *f, const char *token, int64_t from_us)
+{
+	const uint32_t tablets = f->tablets;
+	int64_t low_us, until_us;
+	int err;
+
+	f->tablets = f->waiter.tablets;
+	buf_reset(&f->from);
+	err = round_ask(f, &low_us, &until_us);
+	answers_reset(f);
+	f->tablets = tablets;
+	if (err || f->truncated)
+		return err;
+	if (!token)
+		return from_us == TFS_FEED_START  ? set_place(f, low_us + 1)
+			: from_us == TFS_FEED_NOW ? set_place(f, until_us + 1)
+			: from_us <= 0            ? -EINVAL
+						  : set_place(f, from_us);
+	return change_stamp_append(&f->from, f->stamp);
+}
+
+int tfs_feed_open(struct tfs_table *t, const char *token, int64_t from_us, struct tfs_feed **out)
+{
+	struct tfs_feed *f = calloc(1, sizeof(*f));
+	uint8_t key[TFS_KEY_BYTES];
+	int64_t low_us, until_us;
+	int err = f ? tfs_key(t->store, "changes", key) : -ENOMEM;
+
+	if (err) {
+		free(f);
+		return err;
+	}
+	table_get(t);
+	f->t = t;
+	f->store = load_be64(key);
+	f->schema = table_schema(t);
+	f->tablets = f->waiter.tablets = schema_public(f->schema)->tablets_id;
+	waiter_add(f);
+	if (is_snapshot(t))
+		err = -EOPNOTSUPP;
+	if (!err && token)
+		err = parse_token(f, token, f->tablets);
+	if (!err && t->store->o.watch)
+		err = t->store->o.watch(t->store->o.arg);
+	if (!err)
+		err = find_place(f, token, from_us);
+	/* The first round shows if the place is kept. */
+	if (!err && !f->truncated) {
+		err = round_ask(f, &low_us, &until_us);
+		if (err == -TABLE_DROPPED)
+			err = 0;
+	}
+	if (err) {
+		tfs_feed_free(f);
+		return user_errno(err);
+	}
+	f->opened_us = f->latest_us;
+	*out = f;
+	return 0;
+}
+
+int64_t tfs_feed_opened_us(const struct tfs_feed *f)
+{
+	return f->opened_us;
+}
+
+void tfs_feed_free(struct tfs_feed *f)
+{
+	if (!f)
+		return;
+	waiter_remove(f);
+	answers_reset(f);
+	free(f->v);
+	schema_put(f->schema);
+	buf_fini(&f->from);
+	buf_fini(&f->bound);
+	buf_fini(&f->scratch);
+	buf_fini(&f->value);
+	tfs_table_close(f->t);
+	free(f);
+}

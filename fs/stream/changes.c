@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TABLE/.changes/from=PLACE: the changes of a table behind a place (engine/bulk/feed.h).  .tsv and .jsonl list the changes that
+ * were committed before the file was opened.  .follow and .follow.jsonl do not end: a read waits for the next
+ * change.  Meanwhile it has no thread (fs/file/sequential.h).
+ *
+ * A directory exists whatever its place is, because only the server can check a token.  The open of a stream does that.
+ */
+#include "fs/stream/stream.h"
+
+#include "engine/base/name.h"
+#include "engine/bulk/feed.h"
+#include "fs/base/access.h"
+#include "fs/base/reply.h"
+#include "fs/base/user_count.h"
+#include "fs/file/cell.h"
+#include "fs/file/sequential.h"
+#include "fs/node/kinds.h"
+#include "fs/node/list.h"
+#include "fs/node/setting.h"
+#include "fs/node/tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define FROM "from="
+
+/* ---- the directories ---- */
+
+static int changes_name(struct node *n, struct buf *out)
+{
+	return n->key_n ? buf_append_bytes(out, node_key(n)) : buf_append(out, ".changes", 8);
+}
+
+static int changes_resolve(struct node *dir, const char *name, struct resolved *out)
+{
+	if (dir->key_n)
+		return -ENOENT;
+	if (strncmp(name, FROM, strlen(FROM)) != 0)
+		return name[0] == '.' ? -ENOENT
+				      : refuse(-EINVAL, dir, name, "a place is from=start, from=now, from=TIME or from=TOKEN");
+	out->kind = NODE_CHANGES;
+	out->parent = dir;
+	return buf_set(&out->key, name, strlen(name));
+}
+
+/* The streams are those of the directories of places. */
+static int changes_stream_exists(struct node *n)
+{
+	return n->parent->key_n ? stream_exists(n) : -ENOENT;
+}
+
+static const struct fixed_child changes_children[] = {{".tsv", NODE_CHANGES_STREAM}, {".jsonl", NODE_CHANGES_STREAM},
+	{".follow", NODE_CHANGES_STREAM}, {".follow.jsonl", NODE_CHANGES_STREAM}, {0}};
+
+const struct node_ops changes_ops = {
+	.traits = KIND_DIR | KIND_UNCACHED,
+	.name = changes_name,
+	.attr = tree_attr,
+	.children = changes_children,
+	.names = "from=start, from=now, from=TIME or from=TOKEN",
+	.resolve = changes_resolve,
+	.list = (const list_phase_fn[]){NULL},
+	.rename = setting_rename,
+};
+
+/* ---- the streams ---- */
+
+struct changes_state {
+	struct tfs_table *table; /* on behalf of the user */
+	struct tfs_feed *feed;
+	struct unread out;
+	enum line_format format;
+	uid_t uid; /* the user who is charged */
+	bool follows, is_counted, ended;
+};
+
+static void changes_close(struct sequential *s, struct changes *c)
+{
+	struct changes_state *st = s->state;
+
+	tfs_feed_free(st->feed);
+	if (st->table)
+		tfs_table_close(st->table);
+	if (st->is_counted)
+		user_give(USER_FEEDS, st->uid, 1);
+	buf_fini(&st->out.text);
+	free(st);
+}
+
+static int changes_count(struct sequential *s)
+{
+	struct changes_state *st = s->state;
+	int64_t r;
+
+	st->uid = fs_asker_uid();
+	r = user_take(USER_FEEDS, st->uid, 1);
+	st->is_counted = r > 0;
+	return r == 0   ? refuse(-EAGAIN, s->node, NULL, "a user has at most 512 open lists of changes: close one of them first")
+		: r < 0 ? (int)r
+			: 0;
+}
+
+/* Closes the feed, and begins it again. */
+static int changes_begin(struct sequential *s)
+{
+	struct changes_state *st = s->state;
+	const char *from = (const char *)s->node->parent->key + strlen(FROM), *why = NULL;
+	int err;
+
+	tfs_feed_free(st->feed);
+	st->feed = NULL;
+	buf_reset(&st->out.text);
+	st->out.at = 0;
+	st->ended = false;
+	err = feed_open(st->table, from, fs_now_us(), &st->feed, &why);
+	return err && why ? refuse(err, s->node, NULL, "%s", why) : err;
+}
+
+static int changes_seek(struct sequential *s, uint64_t at)
+{
+	return at ? -ESPIPE : changes_begin(s);
+}
+
+static int changes_open(struct sequential *s, int flags)
+{
+	struct changes_state *st = calloc(1, sizeof(*st));
+	const char *name = node_name(s->node);
+	int err;
+
+	if (!st)
+		return -ENOMEM;
+	s->state = st;
+	st->follows = strncmp(name, ".follow", 7) == 0;
+	st->format = strcmp(name + strlen(name) - 6, ".jsonl") == 0 ? LINE_JSON : LINE_TSV;
+	err = changes_count(s);
+	if (err == 0)
+		err = fs_table_as_asker(s->node, &st->table);
+	if (err == 0)
+		err = changes_begin(s);
+	if (err)
+		changes_close(s, NULL);
+	return err;
+}
+
+/* Adds lines until there are enough bytes, or no change is there. */
+static int changes_fill(struct changes_state *st, size_t enough)
+{
+	struct tfs_feed_change change;
+	int r = 0;
+
+	while (!st->ended && st->out.text.n < enough && (r = tfs_feed_next(st->feed, &change)) > 0) {
+		st->ended = !st->follows && change.commit_us > tfs_feed_opened_us(st->feed);
+		if (!st->ended)
+			r = feed_line(st->format, &change, &st->out.text);
+		if (r < 0)
+			return r;
+	}
+	if (r == -ENOENT) /* the table was dropped */
+		st->ended = true;
+	return r == -ENOENT ? 0 : r;
+}
+
+static int changes_read(struct sequential *s, void *buf, size_t n, size_t *got)
+{
+	struct changes_state *st = s->state;
+	int r;
+
+	unread_trim(&st->out, n);
+	r = changes_fill(st, st->out.at + (st->follows ? 1 : n));
+	*got = unread_take(&st->out, buf, n);
+	if (*got)
+		return 0;
+	if (r < 0)
+		return feed_why(r) ? refuse(r, s->node, NULL, "%s", feed_why(r)) : r;
+	return st->follows && !st->ended ? SEQUENTIAL_WAITS : 0;
+}
+
+static void changes_notify(struct sequential *s, void (*fn)(void *arg), void *arg)
+{
+	tfs_feed_notify(((struct changes_state *)s->state)->feed, fn, arg);
+}
+
+static const struct sequential_ops changes_sequential = {
+	.open = changes_open,
+	.read = changes_read,
+	.notify = changes_notify,
+	.seek = changes_seek,
+	.close = changes_close,
+};
+
+static int changes_stream_attr(struct node *n, struct stat *st, double *timeout)
+{
+	return stream_attr(n, 0444, fs_now_us(), st);
+}
+
+const struct node_ops changes_stream_ops = {
+	.traits = KIND_UNCACHED | KIND_NAMED,
+	.attr = changes_stream_attr,
+	.exists = changes_stream_exists,
+	.sequential = &changes_sequential,
+};
