@@ -28,6 +28,26 @@ one_line "a bad schema" bash -c 'echo "what = 1;" >t/.schema'
 ok "two verbs at once, line by line" bash -c 'printf "flush\ncompact\n" >t/.ctl'
 ok "  and by two commands" bash -c '(echo flush; echo flush) >t/.ctl'
 cd / || exit 1
+
+# ---- tabletctl prints the reason ----
+fails "tabletctl ctl: a bad verb" '/t/\.ctl: no such verb: "explode"' "$TABLETCTL" ctl "$M/t" explode
+fails "  of the mount" '/\.tabletfs/ctl: no such verb: "explode"' "$TABLETCTL" ctl "$M" explode
+fails "tabletctl config: a setting that does not exist" "nosuch: unknown setting" "$TABLETCTL" config "$M" nosuch=1
+fails "  a wrong value" "sync: must be true or false" "$TABLETCTL" config "$M" sync=maybe
+for c in scan count export; do
+	fails "tabletctl $c: a family that does not exist" "/t/\.scan/family=nosuch: there is no such family" "$TABLETCTL" "$c" --family nosuch "$M/t"
+	fails "  a wrong expression" "the regular expression is not valid" "$TABLETCTL" "$c" --qualifier '(' "$M/t"
+done
+unmount_store
+
+# ---- each user reads the reasons of his refusals ----
+ok "a mount for all users" mount_store -o allow_other
+chmod 755 "$W"
+setpriv --reuid=1234 --regid=1234 --clear-groups ls "$M/t/.scan/family=nosuch" >/dev/null 2>&1
+mkdir "$M/c d" 2>/dev/null
+is "$(setpriv --reuid=1234 --regid=1234 --clear-groups cut -f 2 "$M/.tabletfs/refused" | tr '\n' ' ')" "user 1234 " "a user reads his own refusals"
+is "$(cut -f 2 "$M/.tabletfs/refused" | tr '\n' ' ')" "user 1234 0 " "  root all"
+like "$(tail -n 1 "$M/.tabletfs/refused")" "^20..-..-..T..:..:..Z	0	[0-9]+	/c d: .*: Invalid argument$" "  with time, thread, path and reason"
 unmount_store
 ok "-o fsname" mount_store -o fsname=webstore
 like "$(grep -F " $M " /proc/self/mounts)" '^webstore ' "  is the source"

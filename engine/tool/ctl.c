@@ -144,26 +144,31 @@ static int write_line(const char *file, const char *line)
 }
 
 /* Prints the file, or writes the line into it.  Returns the exit status.  absent: the message if there is no such file. */
-static int use_control(const char *path, const char *file, const char *line, const char *absent)
+static int use_control(const char *path, const char *mountpoint, const char *file, const char *line, const char *absent)
 {
+	const char *reason;
 	int err = line ? write_line(file, line) : print_file(file);
 
 	if (err == -ENOENT || err == -ENOTDIR)
 		complain("%s: %s", path, absent);
 	else if (err)
-		complain("%s: %s; /.tabletfs/log of the mount may contain the reason", file, strerror(-err));
+		complain("%s", (reason = refusal(mountpoint, getpid())) ? reason : text("%s: %s", file, strerror(-err)));
 	return err ? EXIT_FAILED : 0;
 }
 
 static int ctl_run(const struct arguments *a)
 {
-	const char *path = a->operand[0], *file = text("%s/.tabletfs/ctl", path), *line = NULL;
+	const char *path = a->operand[0], *mountpoint = path, *file = text("%s/.tabletfs/ctl", path), *line = NULL;
 
-	if (access(file, F_OK))
+	if (access(file, F_OK)) {
 		file = text("%s/.ctl", path);
+		/* Of a table, or of a snapshot in .snap of a mount or of a table. */
+		for (int up = 0; up < 3 && access(text("%s/.tabletfs", mountpoint), F_OK); up++)
+			mountpoint = text("%s/..", mountpoint);
+	}
 	if (a->operands > 1)
 		line = a->operands > 2 ? text("%s %s\n", a->operand[1], a->operand[2]) : text("%s\n", a->operand[1]);
-	return use_control(path, file, line, "not a mount, nor a table or a snapshot in one");
+	return use_control(path, mountpoint, file, line, "not a mount, nor a table or a snapshot in one");
 }
 
 const struct command ctl_command = {
@@ -209,7 +214,7 @@ static int config_run(const struct arguments *a)
 			return bad_usage(&config_command, "%s: not NAME=VALUE", a->operand[i]);
 		line = text("%s%s%s", line, setting, i + 1 < a->operands ? " " : "\n");
 	}
-	return use_control(path, text("%s/.tabletfs/config", path), *line ? line : NULL, "not a mount");
+	return use_control(path, path, text("%s/.tabletfs/config", path), *line ? line : NULL, "not a mount");
 }
 
 const struct command config_command = {

@@ -9,7 +9,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#define REFUSED_BYTES_MAX ((size_t)1 << 20)
 
 void complain(const char *fmt, ...)
 {
@@ -161,4 +164,20 @@ const char *program_beside(const char *name)
 		}
 	}
 	return name;
+}
+
+const char *refusal(const char *mountpoint, pid_t process)
+{
+	struct buf b = {0};
+	struct tfs_bytes rest, line;
+	const char *own = text("\t%d\t", (int)process), *found = NULL, *at;
+
+	if (file_read_all(given(text("%s/.tabletfs/refused", mountpoint)), REFUSED_BYTES_MAX, &b) == 0)
+		for (rest = buf_bytes(&b); bytes_line(&rest, &line);) {
+			at = memmem(line.p, line.n, own, strlen(own));
+			if (at)
+				found = text("%.*s", (int)((const char *)line.p + line.n - at - strlen(own)), at + strlen(own));
+		}
+	buf_fini(&b);
+	return found;
 }

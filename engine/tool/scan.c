@@ -149,6 +149,7 @@ static int scan_open_row(const struct arguments *a, const char *path, struct tfs
 {
 	struct buf below = {0}, behind = {0};
 	struct clauses parsed = {0};
+	const char *reason;
 	int dir = -EXIT_USAGE;
 
 	if (!clauses_path(a, &below))
@@ -168,8 +169,11 @@ static int scan_open_row(const struct arguments *a, const char *path, struct tfs
 	}
 	dir = open_below(dir, text(".scan%s%.*s", below.n ? "/" : "", (int)below.n, (const char *)below.p), O_PATH | O_DIRECTORY);
 	if (dir == -EINVAL)
-		complain("%.*s: there is no such family, or an expression is not valid: see /.tabletfs/log of the mount",
-			(int)below.n, (const char *)below.p);
+		complain("%s",
+			(reason = refusal(text("%s/..", path), getpid()))
+				? reason
+				: text("%.*s: there is no such family, or an expression is not valid", (int)below.n,
+					  (const char *)below.p));
 	else if (dir < 0)
 		complain("%s: %s", path, strerror(-dir));
 	dir = dir == -EINVAL ? -EXIT_USAGE : dir < 0 ? -EXIT_ERROR : dir;

@@ -46,6 +46,11 @@ extern const struct command check_command, repair_command, dump_command, put_com
 /* Prints one line "tabletctl: ..." on standard error. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Complains about the use of subcommand c, and names its help.  fmt is a literal with an argument.  Is EXIT_CANNOT. */
+/*
+ * Returns the path and the reason of the last call of a process that the mount has refused, as its file /.tabletfs/refused
+ * has them; NULL: there is none.  The text is not freed.
+ */
+const char *refusal(const char *mountpoint, pid_t process);
 #define bad_usage(c, fmt, ...) (complain("%s: " fmt "; see 'tabletctl %s -h'", (c)->name, __VA_ARGS__, (c)->name), EXIT_CANNOT)
 
 /* The next functions end the program, with EXIT_CANNOT and a message, if there is no memory. */

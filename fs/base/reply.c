@@ -11,11 +11,14 @@
 #include "engine/base/msg.h"
 #include "engine/base/mutex.h"
 #include "engine/base/stop.h"
+#include "fs/base/access.h"
 #include "fs/base/node_ops.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
 /* The errno, positive, of r, which is 0 or -errno. */
 static int reply_errno(int err)
@@ -180,6 +183,58 @@ void refuse_begin(void)
 	asked = 0;
 }
 
+#define REFUSALS 256u
+/* The newest refusals.  A line is in the log for its owner only, and here for the user whose request was refused. */
+static struct {
+	struct mutex lock; /* nothing is called under it */
+	struct {
+		time_t time;
+		uid_t uid;
+		pid_t thread;
+		char *text;
+	} v[REFUSALS];
+	unsigned next;
+} refusals = {.lock = MUTEX_INITIALIZER(RANK_FS_NOTIFY)};
+
+static void refusals_add(const char *path, const char *reason, int err)
+{
+	char *text = NULL, *old;
+
+	if (asprintf(&text, "%s: %s: %s", path, reason, strerror(reply_errno(err))) < 0)
+		return;
+	mutex_lock(&refusals.lock);
+	old = refusals.v[refusals.next].text;
+	refusals.v[refusals.next].time = time(NULL);
+	refusals.v[refusals.next].uid = fs_asker_uid();
+	refusals.v[refusals.next].thread = fs_asker_thread();
+	refusals.v[refusals.next].text = text;
+	refusals.next = (refusals.next + 1) % REFUSALS;
+	mutex_unlock(&refusals.lock);
+	free(old);
+}
+
+int refusals_render(struct node *n, struct buf *out)
+{
+	const uid_t uid = fs_asker_uid();
+	int err = buf_printf(out, "time\tuser\tthread\trefusal\n");
+
+	mutex_lock(&refusals.lock);
+	for (unsigned i = 0; i < REFUSALS && !err; i++) {
+		const unsigned at = (refusals.next + i) % REFUSALS;
+		char when[32] = "";
+		struct tm tm;
+
+		if (!refusals.v[at].text || (uid != 0 && uid != fs.uid && uid != refusals.v[at].uid))
+			continue;
+		if (gmtime_r(&refusals.v[at].time, &tm))
+			(void)!strftime(when, sizeof(when), "%FT%TZ", &tm);
+		err = buf_printf(out, "%s\t%u\t%d\t%s\n", when, (unsigned)refusals.v[at].uid, (int)refusals.v[at].thread,
+			refusals.v[at].text);
+	}
+	mutex_unlock(&refusals.lock);
+	return err;
+}
+
 int refuse(int err, struct node *n, const char *name, const char *fmt, ...)
 {
 	char path[1024], reason[512];
@@ -192,6 +247,7 @@ int refuse(int err, struct node *n, const char *name, const char *fmt, ...)
 	vsnprintf(reason, sizeof(reason), fmt, ap);
 	va_end(ap);
 	msg_warning("%s: %s: %s", node_describe(n, name, path, sizeof(path)), reason, strerror(reply_errno(err)));
+	refusals_add(path, reason, err);
 	return err;
 }
 

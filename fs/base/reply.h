@@ -13,6 +13,8 @@ void reply_err(fuse_req_t req, int r); /* r: 0 or -errno */
 void refuse_begin(void);
 /* Logs "PATH: reason: text of errno" and returns r.  Only the first call in a request logs, because it knows the reason best.  name: a child of n, or NULL. */
 int refuse(int r, struct node *n, const char *name, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* Appends a header and the newest refusals, the oldest first.  root and the mounting user see all, other users their own. */
+int refusals_render(struct node *n, struct buf *out);
 /* Refuses as refuse() does, for an error of the store without a known reason.  ENOENT and other ordinary results are not logged. */
 int refuse_store(int r, struct node *n, const char *name, const char *doing);
 /*

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The root: .tabletfs with its files, .snap and the tables. */
+#include "fs/base/reply.h"
 #include "fs/node/admin.h"
 #include "fs/node/kinds.h"
 #include "fs/node/list.h"
@@ -143,6 +144,7 @@ static const struct setting system_settings[] = {
 	{.name = "ctl", .mode = 0600, .render = admin_render_verbs, .apply = admin_apply_verbs},
 	{.name = "log", .mode = 0400, .render = log_render, .read = log_read, .size = log_size},
 	{.name = "metrics", .mode = 0400, .render = admin_render_metrics},
+	{.name = "refused", .mode = 0444, .render = refusals_render},
 	{.name = "servers", .mode = 0444, .render = admin_render_servers},
 	{.name = "status", .mode = 0444, .render = admin_render_status},
 	{.name = "version", .mode = 0444, .render = version_render},
