@@ -198,16 +198,20 @@ static int sync_parent(const char *dir)
 	return err == -EACCES ? 0 : err;
 }
 
-int host_prepare(const char *dir, bool *whole, char **why)
+int host_prepare(const char *dir, bool create, bool *whole, char **why)
 {
 	struct buf line = {0};
 	struct contents c = {0};
 	char *format;
-	int err = file_mkdir(dir);
+	int err = create ? file_mkdir(dir) : 0;
 
 	if (err && err != -EEXIST)
 		return err;
 	err = file_list(dir, contents_entry, &c);
+	if (err == -ENOENT || (!err && !create && !c.format && !c.other)) {
+		why_set(why, "%s: there is no store, and none is created here", dir);
+		err = -ENOENT;
+	}
 	if (err)
 		return err;
 	if (access(dir, W_OK))
@@ -244,6 +248,8 @@ int host_prepare(const char *dir, bool *whole, char **why)
 			err = store_format_encode(STORE_FORMAT_VERSION, &line);
 		if (!err)
 			err = file_replace(format, buf_bytes(&line));
+		if (!err)
+			msg_notice("%s: created a new store", dir);
 	}
 	buf_fini(&line);
 	free(format);

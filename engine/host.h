@@ -26,7 +26,7 @@ int store_format_decode(struct tfs_bytes file, unsigned *version, bool *whole) T
 int store_format_check(const char *path, bool *whole, char **why) TFS_MUST;
 
 /* Makes the directory and its parts if it is absent or empty.  *whole is false if a copy of FORMAT is damaged. */
-int host_prepare(const char *dir, bool *whole, char **why) TFS_MUST;
+int host_prepare(const char *dir, bool create, bool *whole, char **why) TFS_MUST;
 int host_rewrite_format(const char *dir) TFS_MUST;
 
 /*

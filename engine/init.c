@@ -138,7 +138,7 @@ int cluster_init(const struct store_source *at, const char *keys_dir, char **why
 		why_set(why, "%s: has a store already; 'tabletctl adopt' makes it a cluster's", s.dir);
 	}
 	if (!err)
-		err = host_prepare(s.dir, &whole, why);
+		err = host_prepare(s.dir, true, &whole, why);
 	if (!err)
 		err = marker_make(s.locks, s.dir, &id, why);
 	if (!err)

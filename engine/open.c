@@ -230,7 +230,7 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 	struct server_options so = host_server_options(e->host.dir, o);
 	bool whole = true;
 	uint64_t cluster;
-	int err = host_prepare(e->host.dir, &whole, why);
+	int err = host_prepare(e->host.dir, !o->existing, &whole, why);
 
 	if (!err)
 		err = embedded_open_locks(e, why);

@@ -108,6 +108,7 @@ struct tfs_options {
 	unsigned script_instructions, script_runs;
 	size_t script_memory;
 	uint64_t script_time_us;
+	bool existing;            /* no store is created in a directory that is absent or empty: -ENOENT */
 	bool sync;                /* every commit is on disk before it is acknowledged */
 	bool no_background;       /* for tests: flush and compact only on request */
 	bool serve, insecure_tcp; /* other processes may use the store through this process; `listen` may be without TLS */

@@ -29,7 +29,7 @@ enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ, KEY_ALLOW_OTHER, KEY_ALLOW_ROOT
 #define BOTH                                                                                                                       \
 	OPTION("-f", foreground), OPTION("-h", help), OPTION("--help", help), OPTION("-V", version), OPTION("--version", version), \
 		OPTION("--print-config", print), {"--check-config %s", offsetof(struct command, check), 0}, OPTION("sync", sync),  \
-		{"config=%s", offsetof(struct command, config), 0},                                                                \
+		OPTION("nocreate", no_create), {"config=%s", offsetof(struct command, config), 0},                                 \
 	{                                                                                                                          \
 		"http=%s", offsetof(struct command, http), 0                                                                       \
 	}
@@ -115,6 +115,7 @@ static int take_argument(void *data, const char *arg, int key, struct fuse_args 
 	"    --check-config FILE    check the settings in FILE, and start nothing\n"                                               \
 	"    --print-config         print all settings and their defaults as comments\n"                                           \
 	"    -o sync                every commit is on disk before it is acknowledged\n"                                           \
+	"    -o nocreate            make no store in a directory that is absent or empty\n"                                        \
 	"    -o config=FILE         settings (default " DEFAULT_CONFIG ", if there is one)\n"                                      \
 	"    -o http=ADDR:PORT      metrics and a status page over HTTP\n"
 
@@ -192,6 +193,7 @@ int command_print_config(void)
 static void apply_command(const struct command *c, struct tfs_options *o)
 {
 	o->sync = o->sync || c->sync;
+	o->existing = o->existing || c->no_create || c->read_only;
 	if (c->http)
 		snprintf(o->http, sizeof(o->http), "%s", c->http);
 	if (c->keys)

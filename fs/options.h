@@ -21,7 +21,7 @@ struct command {
 	char *ssh;                 /* the value of -o ssh=COMMAND; NULL: not given */
 	char *check;               /* the file of --check-config */
 	int foreground, debug, single, help, version, print;
-	int read_only, sync, quiet, latest, while_used;
+	int read_only, sync, no_create, quiet, latest, while_used;
 	bool own_source;    /* fsname= was given */
 	bool kernel_checks; /* the kernel checks modes and owners, also if other options would leave that to the daemon */
 	bool has_directory; /* the source of a server of a cluster ends with its directory */

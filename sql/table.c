@@ -57,25 +57,6 @@ int table_fail(struct sql_table *t, int err, const char *fmt, ...)
 	return code_of(err);
 }
 
-/* tfs_open() makes a store in an absent or empty directory.  Here that would hide a wrong path. */
-static bool is_absent(const char *source)
-{
-	const char *colon = strchr(source, ':'), *slash = strchr(source, '/');
-	bool absent = false;
-
-	if (colon && (!slash || slash > colon))
-		return false;
-	for (unsigned i = 0; i < 2; i++) {
-		char *path = sqlite3_mprintf("%s/%s", source, i ? ".tabletfs" : "FORMAT");
-
-		absent = path && access(path, F_OK) && errno == ENOENT;
-		sqlite3_free(path);
-		if (!absent)
-			return false;
-	}
-	return absent;
-}
-
 static int store_get(struct sql_table *t, struct sql_store **out)
 {
 	struct connection *c = t->c;
@@ -86,14 +67,13 @@ static int store_get(struct sql_table *t, struct sql_store **out)
 	for (s = c->stores; s && strcmp(s->source, t->source) != 0;)
 		s = s->next;
 	if (!s) {
-		if (is_absent(t->source))
-			return table_fail(t, 0, "%s: there is no store and no mount of one", t->source);
 		s = sqlite3_malloc64(sizeof(*s));
 		if (!s)
 			return SQLITE_NOMEM;
 		*s = (struct sql_store){.source = sqlite3_mprintf("%s", t->source)};
-		/* 0 is the level of errors: the lines of the log are no part of the answer. */
-		err = s->source ? tfs_open(t->source, &(struct tfs_options){.log_level = 0}, &s->store, &why) : -ENOMEM;
+		/* 0 is the level of errors: the lines of the log are no part of the answer.  No store is created: that would hide a wrong path. */
+		err = s->source ? tfs_open(t->source, &(struct tfs_options){.log_level = 0, .existing = true}, &s->store, &why)
+				: -ENOMEM;
 		if (err) {
 			rc = table_fail(t, why ? 0 : err, "%s", why ? why : t->source);
 			rc = why ? code_of(err) : rc;

@@ -294,7 +294,7 @@ refused("INSERT INTO c VALUES('r', 'f', ?, 1, 'v')", T + "a qualifier has at mos
 for arguments, message in (("'%s'" % M, "tabletfs(SOURCE, TABLE) or tabletfs(SOURCE, TABLE, 'NAME=FAMILY:QUALIFIER', ...)"),
                            ("'%s', 'none'" % M, "tabletfs: none: %s: there is no such table" % M),
                            ("'%s', '../t'" % M, "../t: not the name of a table or of a snapshot, TABLE/.snap/NAME"),
-                           ("'%s/none', 't'" % W, "tabletfs: t: %s/none: there is no store and no mount of one" % W),
+                           ("'%s/none', 't'" % W, "tabletfs: t: %s/none: there is no store, and none is created here" % W),
                            ("'%s', 't', 'x'" % M, "x: not NAME=FAMILY:QUALIFIER"),
                            ("'%s', 't', 'x=f:q DATE'" % M, "x: its type is none of INTEGER, REAL, TEXT, BLOB; a blank in a qualifier is \\x20"),
                            ("'%s', 't', 'x=f:q', 'y=f:q'" % M, "y: another column has the same family and qualifier"),
@@ -346,7 +346,7 @@ if [ "$(id -u)" = 0 ] && has setpriv; then
 fi
 check_store
 mv "$D" "$D.away"
-like "$(sql "$W/file.db" "SELECT * FROM c")" "there is no store and no mount of one" "a database whose store is absent"
+like "$(sql "$W/file.db" "SELECT * FROM c")" "there is no store, and none is created here" "a database whose store is absent"
 is "$(sql "$W/file.db" "DROP TABLE c")" "" "  its virtual table can be dropped"
 mv "$D.away" "$D"
 done_testing

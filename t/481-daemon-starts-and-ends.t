@@ -90,6 +90,20 @@ for i in $([ -n "$MODEL" ] || seq 5); do
 	"$TABLETFS" "$W/left" "$M2" && mkdir -p "$M2/t/r/f" && head -c 4000000 /dev/zero >"$M2/t/r/f/q" && fusermount3 -u "$M2"
 	ok "tabletctl check of a store whose daemon is still closing it waits ($i)" "$TABLETCTL" check "$W/left"
 done
+if [ -z "$MODEL" ]; then
+	fails "no store is created with nocreate" "none: there is no store, and none is created here" t "$TABLETFS" -o nocreate "$W/none" "$M"
+	fails "  nor with ro" "none: there is no store, and none is created here" t "$TABLETFS" -o ro "$W/none" "$M"
+	echo 'create = false;' >"$W/own.conf"
+	fails "  nor with the setting create" "none: there is no store, and none is created here" \
+		t "$TABLETFS" -o config="$W/own.conf" "$W/none" "$M"
+	mkdir "$W/hollow"
+	fails "  in an empty directory" "hollow: there is no store, and none is created here" t "$TABLETFS" -o nocreate "$W/hollow" "$M"
+	is "$(ls -A "$W/hollow")$(ls -d "$W/none" 2>&1 | grep -c cannot)" 1 "  and nothing is left"
+	like "$(t "$TABLETFS" "$W/hollow" "$M" 2>&1)" "notice: $W/hollow: created a new store" "a new store is named at the start"
+	ok "  unmount" fusermount3 -u "$M"
+	is "$(t "$TABLETFS" -o nocreate "$W/hollow" "$M" 2>&1)" "" "a store that exists is mounted with nocreate"
+	ok "  unmount" fusermount3 -u "$M"
+fi
 mkdir "$W/empty"
 D=$W/empty mount_store
 ok "an empty one is filled" test -f "$W/empty/FORMAT"

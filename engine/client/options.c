@@ -70,11 +70,11 @@ enum setting_type { SIZE, DURATION, COUNT, LEVEL, FLAG, TEXT, PATH, ADDRESS, TOK
 struct setting {
 	const char *name;
 	enum setting_type type;
-	bool changes; /* while the store is open */
-	size_t at;    /* offset in struct tfs_options */
-	uint64_t least, most;
-	const char *range; /* the reason for a value outside of it */
-	const char *about; /* the lines of its comment */
+	bool changes;         /* while the store is open */
+	size_t at;            /* offset in struct tfs_options */
+	uint64_t least, most; /* FLAG: least is 1 if the member is true for the setting false */
+	const char *range;    /* the reason for a value outside of it */
+	const char *about;    /* the lines of its comment */
 };
 #define AT(member) offsetof(struct tfs_options, member)
 #define LONGEST(member) sizeof(((struct tfs_options *)0)->member) - 1
@@ -86,6 +86,8 @@ static const struct setting settings[] = {
 	{"mount_options", TEXT, false, AT(mount_options), 0, LONGEST(mount_options), "must be a string of at most 511 bytes",
 		"Options of the mount, separated by commas, as after -o of tabletfs(1):\n\"allow_other\" lets all users in, "
 		"as modes and owners permit."},
+	{"create", FLAG, false, AT(existing), 1, 0, "must be true or false",
+		"A store is made in a data directory that is absent or empty."},
 	{"block_cache", SIZE, true, AT(block_cache_bytes), 1u << 20, 1ull << 42, "must be from 1M to 4T",
 		"Memory for uncompressed blocks of SSTables and for single cells that were read."},
 	{"memtable", SIZE, true, AT(memtable_bytes), 1u << 20, 1ull << 40, "must be from 1M to 1T",
@@ -200,7 +202,7 @@ static const char *option_set(struct tfs_options *o, const config_setting_t *c, 
 	if (s->type == FLAG) {
 		if (config_setting_type(c) != CONFIG_TYPE_BOOL)
 			return s->range;
-		*(bool *)((char *)o + s->at) = config_setting_get_bool(c);
+		*(bool *)((char *)o + s->at) = !config_setting_get_bool(c) == (s->least != 0);
 		return NULL;
 	}
 	if (s->type == DURATION) {
@@ -370,7 +372,7 @@ static int render_value(const struct tfs_options *o, const struct setting *s, st
 	case LEVEL:
 		return buf_printf(out, "\"%s\"", levels[o->log_level < 0 ? MSG_NOTICE : o->log_level]);
 	case FLAG:
-		return buf_printf(out, "%s", *(const bool *)at ? "true" : "false");
+		return buf_printf(out, "%s", *(const bool *)at == (s->least == 0) ? "true" : "false");
 	case TEXT:
 	case PATH:
 	case ADDRESS:
