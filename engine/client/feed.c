@@ -13,7 +13,8 @@
  *
  * A token is "STORE-TABLE-TABLETS-STAMP-COUNT", in hexadecimal: a number of the store, the table's id, the id of its
  * tablets, a time of commit, and the number of changes at this time that were returned.  Changes that the reader may not see
- * are counted, too.  The order of the changes at one time is that of positions, which never changes.
+ * are counted, too.  The order of the changes at one time is that of positions, which never changes.  Behind the last change at a
+ * time a token has the next time and a count of 0, so it stays valid when this change has expired and no other has followed.
  *
  * A truncation gives the table new tablets.  A token with older ones gets a line for the truncation, and then the changes
  * of the new tablets from their first on.
@@ -52,11 +53,11 @@ struct tfs_feed {
 	struct buf from; /* the least position of the next round */
 	int64_t stamp;   /* the time of the last change, and the number of changes at it so far */
 	uint64_t count;
-	uint64_t skip;                /* changes at `stamp` that were returned before the feed was opened */
-	int64_t wanted_us;            /* ts_request.until_us */
-	int64_t latest_us, opened_us; /* the latest time up to which a tablet was complete, ever and at the opening */
-	struct feed_answer *v;
-	unsigned n;
+	uint64_t skip;                 /* changes at `stamp` that were returned before the feed was opened */
+	int64_t wanted_us;             /* ts_request.until_us */
+	int64_t latest_us, opened_us;  /* the latest time up to which a tablet was complete, ever and at the opening */
+	struct feed_answer *v, *least; /* least: has the next change of the round; NULL: there is none below the bound */
+	unsigned n, parts;             /* parts: the number of answers of the last round */
 	struct buf bound, scratch, value;
 	bool truncated, dropped;
 	char token[TFS_TOKEN_MAX + 1];
@@ -100,6 +101,7 @@ static int set_place(struct tfs_feed *f, int64_t stamp)
 
 static void answers_reset(struct tfs_feed *f)
 {
+	f->least = NULL;
 	while (f->n)
 		ts_answer_fini(&f->v[--f->n].a);
 }
@@ -140,6 +142,17 @@ static int answer_bound(const struct ts_answer *a, struct buf *bound)
 	return err ? err : buf_u8(bound, 0xff); /* behind each key with this position */
 }
 
+/* The answer with the next change below the bound; NULL: there is none. */
+static struct feed_answer *least(struct tfs_feed *f)
+{
+	struct feed_answer *x = NULL;
+
+	for (unsigned i = 0; i < f->n; i++)
+		if (f->v[i].any && (!x || bytes_cmp(f->v[i].next.position, x->next.position) < 0))
+			x = &f->v[i];
+	return x && bytes_cmp(x->next.position, buf_bytes(&f->bound)) < 0 ? x : NULL;
+}
+
 /*
  * Asks all tablets.  With `from`.n 0 only for their marks: *low_us is set to the largest of their low marks, *until_us to the
  * least time up to which they are complete.
@@ -147,7 +160,7 @@ static int answer_bound(const struct ts_answer *a, struct buf *bound)
 static int round_ask(struct tfs_feed *f, int64_t *low_us, int64_t *until_us)
 {
 	struct buf row = {0}, bound = {0};
-	const size_t share = f->n ? ANSWERS_BYTES / f->n : ANSWER_BYTES;
+	const size_t share = f->parts ? ANSWERS_BYTES / f->parts : ANSWER_BYTES;
 	struct ts_request q = {.qualifier = buf_bytes(&f->from),
 		.length = share > ANSWER_BYTES ? ANSWER_BYTES
 			: share < ANSWER_LEAST ? ANSWER_LEAST
@@ -187,20 +200,13 @@ static int round_ask(struct tfs_feed *f, int64_t *low_us, int64_t *until_us)
 	}
 	buf_fini(&row);
 	buf_fini(&bound);
-	if (err)
+	if (err) {
 		answers_reset(f);
-	return err;
-}
-
-/* The answer with the next change below the bound; NULL: there is none. */
-static struct feed_answer *least(struct tfs_feed *f)
-{
-	struct feed_answer *x = NULL;
-
-	for (unsigned i = 0; i < f->n; i++)
-		if (f->v[i].any && (!x || bytes_cmp(f->v[i].next.position, x->next.position) < 0))
-			x = &f->v[i];
-	return x && bytes_cmp(x->next.position, buf_bytes(&f->bound)) < 0 ? x : NULL;
+		return err;
+	}
+	f->parts = f->n;
+	f->least = least(f);
+	return 0;
 }
 
 /* After the last change below the bound. */
@@ -284,8 +290,20 @@ static int set_change(struct tfs_feed *f, struct feed_answer *x, struct tfs_feed
 	out->value = s->value;
 	out->ts = s->c.ts;
 	out->commit_us = s->c.stamp;
-	out->token = tfs_feed_token(f);
 	return 1;
+}
+
+/* Sets the token of the change that was taken last. */
+static void set_token(struct tfs_feed *f, struct tfs_feed_change *out)
+{
+	int64_t bound_us;
+
+	if (!(f->least && f->least->next.c.stamp == f->stamp) && change_stamp(buf_bytes(&f->bound), &bound_us) == 0 &&
+		bound_us > f->stamp) {
+		f->stamp++;
+		f->count = 0;
+	}
+	out->token = tfs_feed_token(f);
 }
 
 /* Returns 1 and the next change of the round, 0 at the end of the round, -errno. */
@@ -294,7 +312,7 @@ static int round_next(struct tfs_feed *f, struct tfs_feed_change *out)
 	struct feed_answer *x;
 	int r = 0;
 
-	while (r == 0 && (x = least(f)) != NULL) {
+	while (r == 0 && (x = f->least) != NULL) {
 		if (x->next.c.stamp > f->stamp) {
 			f->stamp = x->next.c.stamp;
 			f->count = f->skip = 0;
@@ -307,6 +325,9 @@ static int round_next(struct tfs_feed *f, struct tfs_feed_change *out)
 		}
 		if (r >= 0 && answer_next(x))
 			r = -EBADMSG;
+		f->least = least(f);
+		if (r > 0)
+			set_token(f, out);
 	}
 	return r;
 }

@@ -7,6 +7,7 @@
 #include "t/engine/lib.h"
 #include "t/lib/share.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -354,9 +355,47 @@ static void test_follower(void **state)
 	check_is_clean();
 }
 
+/* ---- memory ---- */
+
+enum { PARTS = 48, PART_BYTES = 256 << 10, BLOB_BYTES = 16 << 10, HELD_MOST = 8 << 20 };
+
+/* A feed holds a bounded part of the changes, whatever the number of tablets. */
+static void test_memory(void **state)
+{
+	static uint8_t blob[BLOB_BYTES];
+	struct tfs_feed_change c;
+	struct tfs_feed *f;
+	unsigned listed_parts = 0;
+	size_t before;
+	char row[8];
+	int r;
+
+	open_store();
+	set_schema();
+	for (unsigned i = 0; i < PARTS; i++) {
+		snprintf(row, sizeof(row), "%02u", i);
+		if (i)
+			assert_int_equal(tfs_split(table, tfs_str(row)), 0);
+		for (unsigned k = 0; k < PART_BYTES / BLOB_BYTES; k++)
+			assert_int_equal(store_put(table, tfs_str(row), "f", TFS_S("q"), tfs_at((int64_t)k + 1),
+						 tfs_bytes_of(blob, sizeof(blob)), 0),
+				0);
+	}
+	before = mallinfo2().uordblks + mallinfo2().hblkhd;
+	f = open_feed(NULL);
+	assert_true(mallinfo2().uordblks + mallinfo2().hblkhd < before + HELD_MOST);
+	while ((r = tfs_feed_next(f, &c)) > 0)
+		listed_parts++;
+	assert_int_equal(r, 0);
+	assert_int_equal(listed_parts, PARTS * (PART_BYTES / BLOB_BYTES));
+	tfs_feed_free(f);
+	close_store();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_memory, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_histories, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_follower, setup_options, test_dir_teardown),
 	};
