@@ -302,7 +302,9 @@ int compact_changes(struct tablet *t, bool *did)
 
 	snap_take(t, &snap);
 	*did = false;
-	if (snap.view->change_count)
+	if (snap.view->change_count && !snap.schema->changes_us)
+		err = tablet_ensure_changes(t); /* maybe no write follows that does it */
+	if (!err && snap.view->change_count)
 		err = changes_expire(t, snap.schema, did);
 	if (!err && !*did && snap.schema->changes_us && snap.view->change_count)
 		err = changes_merge(t, snap.schema, did);

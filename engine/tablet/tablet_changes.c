@@ -11,7 +11,7 @@
  * The low mark (changes_low_us) is in METADATA: the tablet has all changes with a later time of commit.  It is 0 while the
  * tablet keeps none.  Steps:
  *	1 the schema gets or loses `changes`
- *	2 the next writer, or reader of changes, finds that the tablet does not do so yet.  One edit sets the low mark to the time of
+ *	2 the next writer, reader of changes, or merge of files finds that the tablet does not do so yet.  One edit sets the low mark to the time of
  *	  commit of now, or to 0; to 1 if the tablet has never had a commit.  Writers wait for it.
  *	3 the next commits have changes, or have none
  * An edit that removes changes raises the mark with it.  So a reader that asks for a removed change gets an

@@ -28,10 +28,6 @@ int tablet_doubtful(struct tablet *t, const struct snap *snap, struct tfs_bytes 
 int tablet_fingerprint(
 	struct tablet *t, const struct snap *snap, struct tfs_bytes row, uint16_t family, int64_t now, uint64_t *sum) TFS_MUST;
 
-/* ---- tablet_change.c ---- */
-/* Begins or ends to keep changes, durably, as the schema wants it. */
-int tablet_ensure_changes(struct tablet *t) TFS_MUST;
-
 /* ---- throttle.c ---- */
 /*
  * Called before a write, without a lock.  Delays it while too much is unflushed

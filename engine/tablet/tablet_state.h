@@ -253,6 +253,8 @@ void tablet_drop_files(struct file_set *s, bool removed);
 
 /* ---- changes (tablet_changes.c) ---- */
 int64_t tablet_changes_low(struct tablet *t); /* tablet_params.changes_low_us */
+/* Begins or ends to keep changes, durably, as the schema wants it. */
+int tablet_ensure_changes(struct tablet *t) TFS_MUST;
 /* Returns true if the tablet has this row. */
 bool tablet_contains_row(const struct tablet *t, struct tfs_bytes row);
 
