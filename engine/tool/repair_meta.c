@@ -228,6 +228,8 @@ static int add_file(struct repair *p, struct meta_tablet *t, const struct tablet
 		return err;
 	p->rewrites_meta |= x->changed;
 	repair_sst_losses(p, t, x);
+	if (x->gone && f->group == TABLET_GROUP_CHANGES && t->changes_low_us && f->newest_us > t->changes_low_us)
+		t->changes_low_us = f->newest_us; /* a reader of the lost changes gets an error */
 	if (x->gone)
 		return 0;
 	err = tablet_file_copy(&now, &x->now);
@@ -250,6 +252,7 @@ static int add_possible_files(struct repair *p, struct meta_tablet *t)
 	const struct offline_row *made = offline_table_rows(&p->store.made, t->table, &count);
 	int err = 0;
 
+	t->changes_low_us = 0; /* not all its changes may be there */
 	for (struct repair_file *f = p->files; f && !err; f = f->hh.next) {
 		const struct tablet_file x = {.table = f->table, .incarnation = f->incarnation, .number = f->number};
 

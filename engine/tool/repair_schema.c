@@ -174,7 +174,7 @@ static int read_content(struct repair *p, struct content *c)
 	for (const struct repair_file *f = p->files; f && !err; f = f->hh.next) {
 		const struct tablet_file at = {.table = f->table, .incarnation = f->incarnation, .number = f->number};
 
-		if (!f->examined || f->gone || !is_file_of(p, c->table, f))
+		if (!f->examined || f->gone || f->now.group == TABLET_GROUP_CHANGES || !is_file_of(p, c->table, f))
 			continue;
 		c->group = f->now.group;
 		err = sst_salvage(offline_sst_find(&p->store, &at), offline_sst_path(&p->store, &at), 0, note_entry, c);

@@ -214,9 +214,24 @@ out:
 	return err;
 }
 
+/*
+ * A file of changes is not written anew, because a reader of changes would not notice what is missing.  repair_meta.c raises the
+ * tablet's low mark, so the reader gets an error.
+ */
+static void take_out_changes(struct repair *p, const char *path, struct repair_file *out)
+{
+	repair_step(p, "%s: taken out of the table", path);
+	repair_loss(p, "%s: changes that .changes lists, but no cells", path);
+	out->changed = out->gone = true;
+}
+
 static int report_missing(struct repair *p, const struct tablet_file *f, const char *path, struct repair_file *out)
 {
 	report_problem(&p->r, "%s: missing", path);
+	if (f->group == TABLET_GROUP_CHANGES) {
+		take_out_changes(p, path, out);
+		return 0;
+	}
 	repair_step(p, "%s: taken out of the table", path);
 	repair_loss(p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", path, f->cells, f->tombstones);
 	out->changed = out->gone = true;
@@ -281,7 +296,12 @@ static int examine_file(struct repair *p, const struct tablet_file *f, const cha
 			entry.first = said.first; /* borrowed */
 			entry.last = said.last;
 		}
-		err = rewrite_file(p, f, at, path, f->bytes ? f : &entry, out);
+		if (entry.group == TABLET_GROUP_CHANGES) {
+			take_out_changes(p, path, out);
+			err = repair_keep(p, path);
+		} else {
+			err = rewrite_file(p, f, at, path, f->bytes ? f : &entry, out);
+		}
 	}
 	if (err)
 		complain("%s: %s", path, strerror(-err));
