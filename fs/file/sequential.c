@@ -146,7 +146,7 @@ static void run_ready(struct task *task)
 		if (!waits || w->interrupted || fs_is_interrupted(NULL))
 			waits = waiting_serve(w) == SEQUENTIAL_WAITS || waits;
 	}
-	if (waits)
+	if (waits && !s->ends)
 		ops_of(s)->notify(s, queue_ready, s);
 	mutex_unlock(&s->lock);
 }
@@ -205,6 +205,9 @@ static void end_ready(struct sequential *s)
 
 	if (!s->ready.pool)
 		return;
+	mutex_lock(&s->lock);
+	s->ends = true; /* a run that is under way does not ask to be called again */
+	mutex_unlock(&s->lock);
 	ops_of(s)->notify(s, NULL, NULL);
 	task_cancel(&s->ready);
 	while ((w = TAILQ_FIRST(&s->waiting)) != NULL) { /* at the end of the daemon */

@@ -35,6 +35,7 @@ struct sequential {
 	uint64_t base, at;                  /* the offset of the start, and the offset of the next READ */
 	TAILQ_HEAD(, waiting_read) waiting; /* reads that wait, in the order in which they came */
 	struct task ready;                  /* serves them */
+	bool ends;                          /* `ready` must not be queued again */
 	int write_error;                    /* the error of the first refused write, which later writes return */
 };
 

@@ -101,20 +101,22 @@ static int changes_count(struct sequential *s)
 			: 0;
 }
 
-/* Closes the feed, and begins it again. */
+/* Begins the feed, again if there is one.  After an error the old one is kept, because a read that waits is ended by it. */
 static int changes_begin(struct sequential *s)
 {
 	struct changes_state *st = s->state;
 	const char *from = (const char *)s->node->parent->key + strlen(FROM), *why = NULL;
-	int err;
+	struct tfs_feed *feed;
+	int err = feed_open(st->table, from, fs_now_us(), &feed, &why);
 
+	if (err)
+		return why ? refuse(err, s->node, NULL, "%s", why) : err;
 	tfs_feed_free(st->feed);
-	st->feed = NULL;
+	st->feed = feed;
 	buf_reset(&st->out.text);
 	st->out.at = 0;
 	st->ended = false;
-	err = feed_open(st->table, from, fs_now_us(), &st->feed, &why);
-	return err && why ? refuse(err, s->node, NULL, "%s", why) : err;
+	return 0;
 }
 
 static int changes_seek(struct sequential *s, uint64_t at)
