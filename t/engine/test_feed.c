@@ -357,7 +357,7 @@ static void test_follower(void **state)
 
 /* ---- memory ---- */
 
-enum { PARTS = 48, PART_BYTES = 256 << 10, BLOB_BYTES = 16 << 10, HELD_MOST = 8 << 20 };
+enum { PARTS = 128, PART_BYTES = 256 << 10, BLOB_BYTES = 16 << 10, HELD_MOST = 20 << 20 };
 
 /* A feed holds a bounded part of the changes, whatever the number of tablets. */
 static void test_memory(void **state)
@@ -373,7 +373,7 @@ static void test_memory(void **state)
 	open_store();
 	set_schema();
 	for (unsigned i = 0; i < PARTS; i++) {
-		snprintf(row, sizeof(row), "%02u", i);
+		snprintf(row, sizeof(row), "%03u", i);
 		if (i)
 			assert_int_equal(tfs_split(table, tfs_str(row)), 0);
 		for (unsigned k = 0; k < PART_BYTES / BLOB_BYTES; k++)
@@ -381,6 +381,7 @@ static void test_memory(void **state)
 						 tfs_bytes_of(blob, sizeof(blob)), 0),
 				0);
 	}
+	assert_int_equal(tfs_flush(table), 0);
 	before = mallinfo2().uordblks + mallinfo2().hblkhd;
 	f = open_feed(NULL);
 	assert_true(mallinfo2().uordblks + mallinfo2().hblkhd < before + HELD_MOST);
