@@ -320,8 +320,8 @@ static int round_next(struct tfs_feed *f, struct tfs_feed_change *out)
 		if (f->skip) {
 			f->skip--;
 		} else {
-			f->count++;
 			r = x->next.hidden ? 0 : set_change(f, x, out);
+			f->count += r >= 0; /* after an error the next call tries this change again */
 		}
 		if (r >= 0 && answer_next(x))
 			r = -EBADMSG;
@@ -362,6 +362,8 @@ int tfs_feed_next(struct tfs_feed *f, struct tfs_feed_change *change)
 	int r;
 
 	*change = (struct tfs_feed_change){0};
+	if (f->value.cap > ANSWERS_BYTES)
+		buf_fini(&f->value);
 	if (f->dropped)
 		return -ENOENT;
 	if (f->truncated)
