@@ -74,6 +74,25 @@ spill("mend/.ctl", b"flush\n", os.O_WRONLY)
 spill(os.environ["TOKEN"], lines("mend")[0][0].encode())
 with open(os.environ["TOKEN"] + ".files", "w") as f:
     f.write("\n".join(sorted(set(files()) - known)))
+
+# ---- readers that stop in the middle of large values ----
+make("huge")
+spill("huge/.import", b"a\tf:q\t1\t" + b"\x01" * (30 << 20) + b"\n")
+
+
+def begin():
+    fds.append(os.open(place("huge", "start"), os.O_RDONLY))
+    os.read(fds[-1], 4096)
+
+
+fds = []
+same([errno_of(begin) for i in range(5)], ["0"] * 4 + ["ENOMEM"], "the unread lines of a user have at most 512 MiB")
+same(errno_of(os.read, fds[4], 4096), "ENOMEM", "  and a reader that got no line gets none behind it")
+os.close(fds[0])
+same(errno_of(begin), "0", "  but when another reader has ended, a new one gets it")
+for fd in fds[1:]:
+    os.close(fd)
+same(len(lines("huge")[0][6]), 4 * (30 << 20), "  and the value is whole")
 EOF2
 ok "unmount" unmount_store
 

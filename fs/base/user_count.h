@@ -14,11 +14,12 @@
 
 /* X(name, the limit of a user). */
 #define USER_THINGS(X)                                                                                                             \
-	X(SCANS, 10000)                   /* directories of clauses that the kernel holds */                                       \
-	X(IMPORTS, 64)                    /* imports that are open */                                                              \
-	X(RUNS, 4)                        /* runs of scripts that are open: each has threads, and the outputs of all rows */       \
-	X(FEEDS, 512)                     /* lists of changes that are open */                                                     \
-	X(MUTATIONS, UINT64_C(128) << 20) /* bytes of unfinished mutations */
+	X(SCANS, 10000)                    /* directories of clauses that the kernel holds */                                      \
+	X(IMPORTS, 64)                     /* imports that are open */                                                             \
+	X(RUNS, 4)                         /* runs of scripts that are open: each has threads, and the outputs of all rows */      \
+	X(FEEDS, 512)                      /* lists of changes that are open */                                                    \
+	X(FEED_BYTES, UINT64_C(512) << 20) /* bytes of long lines of changes that are not read yet */                              \
+	X(MUTATIONS, UINT64_C(128) << 20)  /* bytes of unfinished mutations */
 
 enum user_thing {
 #define USER_THING(name, most) USER_##name,

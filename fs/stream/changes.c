@@ -24,6 +24,7 @@
 #include <stdlib.h>
 
 #define FROM "from="
+enum { LINES_FREE = 1 << 20 }; /* lines of an open file that are not counted */
 
 /* ---- the directories ---- */
 
@@ -71,9 +72,19 @@ struct changes_state {
 	struct tfs_feed *feed;
 	struct unread out;
 	enum line_format format;
-	uid_t uid; /* the user who is charged */
+	uid_t uid;        /* the user who is charged */
+	uint64_t counted; /* for so many bytes of lines */
+	int failed;       /* a change could not be made a line, so no later one must be */
 	bool follows, is_counted, ended;
 };
+
+static void changes_drop_lines(struct changes_state *st)
+{
+	user_give(USER_FEED_BYTES, st->uid, st->counted);
+	st->counted = 0;
+	buf_fini(&st->out.text);
+	st->out = (struct unread){0};
+}
 
 static void changes_close(struct sequential *s, struct changes *c)
 {
@@ -84,7 +95,7 @@ static void changes_close(struct sequential *s, struct changes *c)
 		tfs_table_close(st->table);
 	if (st->is_counted)
 		user_give(USER_FEEDS, st->uid, 1);
-	buf_fini(&st->out.text);
+	changes_drop_lines(st);
 	free(st);
 }
 
@@ -113,8 +124,8 @@ static int changes_begin(struct sequential *s)
 		return why ? refuse(err, s->node, NULL, "%s", why) : err;
 	tfs_feed_free(st->feed);
 	st->feed = feed;
-	buf_reset(&st->out.text);
-	st->out.at = 0;
+	changes_drop_lines(st);
+	st->failed = 0;
 	st->ended = false;
 	return 0;
 }
@@ -145,16 +156,32 @@ static int changes_open(struct sequential *s, int flags)
 	return err;
 }
 
+/* Adds the line of a change, and counts long lines. */
+static int changes_add(struct changes_state *st, const struct tfs_feed_change *change)
+{
+	struct buf *text = &st->out.text;
+	const size_t before = text->n;
+	int err = feed_line(st->format, change, text);
+
+	if (!err && text->n > LINES_FREE && text->n > st->counted) {
+		err = user_take(USER_FEED_BYTES, st->uid, text->n - st->counted) > 0 ? 0 : -ENOMEM;
+		st->counted = err ? st->counted : text->n;
+	}
+	if (err)
+		text->n = before;
+	return err;
+}
+
 /* Adds lines until there are enough bytes, or no change is there. */
 static int changes_fill(struct changes_state *st, size_t enough)
 {
 	struct tfs_feed_change change;
-	int r = 0;
+	int r = st->failed;
 
-	while (!st->ended && st->out.text.n < enough && (r = tfs_feed_next(st->feed, &change)) > 0) {
+	while (!r && !st->ended && st->out.text.n < enough && (r = tfs_feed_next(st->feed, &change)) > 0) {
 		st->ended = !st->follows && change.commit_us > tfs_feed_opened_us(st->feed);
 		if (!st->ended)
-			r = feed_line(st->format, &change, &st->out.text);
+			r = st->failed = changes_add(st, &change);
 		if (r < 0)
 			return r;
 	}
@@ -171,8 +198,12 @@ static int changes_read(struct sequential *s, void *buf, size_t n, size_t *got)
 	unread_trim(&st->out, n);
 	r = changes_fill(st, st->out.at + (st->follows ? 1 : n));
 	*got = unread_take(&st->out, buf, n);
+	if (st->out.at == st->out.text.n && st->out.text.cap > LINES_FREE)
+		changes_drop_lines(st);
 	if (*got)
 		return 0;
+	if (st->failed)
+		return refuse(st->failed, s->node, NULL, "all unread lines of a user have at most 512 MiB");
 	if (r < 0)
 		return feed_why(r) ? refuse(r, s->node, NULL, "%s", feed_why(r)) : r;
 	return st->follows && !st->ended ? SEQUENTIAL_WAITS : 0;
