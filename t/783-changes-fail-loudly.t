@@ -75,6 +75,10 @@ spill(os.environ["TOKEN"], lines("mend")[0][0].encode())
 with open(os.environ["TOKEN"] + ".files", "w") as f:
     f.write("\n".join(sorted(set(files()) - known)))
 
+make("salted", b'changes = "7d"; salt = 16; ')
+spill("salted/.import", b"".join(b"%d\tf:q\t1\tx\n" % i for i in range(300)))
+spill("salted/.ctl", b"flush\n", os.O_WRONLY)
+
 # ---- readers that stop in the middle of large values ----
 make("huge")
 spill("huge/.import", b"a\tf:q\t1\t" + b"\x01" * (30 << 20) + b"\n")
@@ -115,5 +119,11 @@ same([l.split(b"\t")[3] for l in slurp("mend/.changes/from=start/.tsv").splitlin
 same(slurp("mend/.scan/.tsv"), b"a\tf:q\t1\tx\nb\tf:q\t1\ty\nc\tf:q\t1\tz\n", "  and no cell is lost")
 EOF2
 ok "unmount" unmount_store
+ok "the store is sound" check_store
+
+# ---- a lost schema ----
+rm "$D/lock/tables/salted"
+"$TABLETCTL" repair --write "$D" >"$W/out" 2>&1
+is "$(grep -o "a new schema.*salt [0-9]*" "$W/out" | grep -o "[0-9]* families.*")" "1 families, named family-ID, salt 16" "a schema is restored from the cells, and not from the changes"
 ok "the store is sound" check_store
 done_testing
