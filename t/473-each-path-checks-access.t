@@ -104,6 +104,8 @@ READ_ONE_TABLE = """
 printf "check $F:q\\tvalue-of-$F\\ncommit\\n" >$T/r/.mutate
 printf "check-match $F:q\\tvalue.*\\ncommit\\n" >$T/r/.mutate
 printf "check-absent $F:none\\ncommit\\n" >$T/r/.mutate
+cat $T/.changes/from=start/.tsv | grep -q "r.$F:q.7.value-of-$F$"
+cat $T/.changes/from=start/.jsonl | grep -q "value-of-$F"
 """
 # The same in a snapshot, with a read-only mount too.
 READ_ONE_SNAPSHOT = """
@@ -132,6 +134,10 @@ cat $T/.scan/prefix=r/reverse=yes/.tsv
 """
 READ_ALL_TABLE = """
 cat $T/.export.tar
+cat $T/.changes/from=start/.tsv
+cat $T/.changes/from=start/.jsonl
+head -n $(cat $T/.changes/from=start/.tsv | wc -l) $T/.changes/from=start/.follow
+head -n $(cat $T/.changes/from=start/.tsv | wc -l) $T/.changes/from=start/.follow.jsonl
 sed 's#^r/\\([a-z]*\\)/q@7$#value-of-\\1#' $T/.snap/s/.since/empty/.changed
 sed 's#^r/\\([a-z]*\\)/q@7$#value-of-\\1#' $T/.snap/empty/.since/s/.deleted
 """
@@ -234,6 +240,8 @@ def state():
 
 def make():
     os.mkdir("t")
+    with open("t/.schema", "w") as schema:
+        schema.write('changes = "7d"; families = ();')
     os.chmod("t", 0o777)
     os.mkdir("t/r")
     for f, (uid, gid, acl, mode, r, w) in FAMILIES.items():

@@ -5,7 +5,7 @@
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model keeps no changes"
-ok "mount" mount_store
+ok "mount" mount_store -o allow_other
 export CHANGES=$W/changes.py BEFORE=$W/before
 cat >"$CHANGES" <<'EOF2'
 from tap import *
@@ -136,9 +136,9 @@ spill(os.environ["BEFORE"], slurp("k/.changes/from=start/.tsv"))
 same(len(lines("k")), 400, "400 changes")
 EOF2
 kill_daemon
-ok "kill -9, and a mount" mount_store
+ok "kill -9, and a mount" mount_store -o allow_other
 is "$(cksum <"$M/k/.changes/from=start/.tsv")" "$(cksum <"$BEFORE")" "the same changes after kill -9"
-ok "remount" remount
+ok "remount" remount -o allow_other
 is "$(cksum <"$M/k/.changes/from=start/.tsv")" "$(cksum <"$BEFORE")" "the same changes after a remount"
 
 # ---- following ----

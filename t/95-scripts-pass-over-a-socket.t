@@ -5,7 +5,7 @@
 # WIRE=all runs all scripts (make check-wire), else a few.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
-few="40 42 44 60 63 78"
+few="40 42 44 60 63 78 781"
 # What a script is about is in the process that has the store, or it starts its daemons by itself.
 not="41 45 48 481 482 483 49 51 53 54 55 59 61 64 65 66 71 72 73 75 76 79 80 81 83 85 86 87 88 89 90 91 911 912 915 916 917 918 919"
 if [ "${WIRE:-}" = all ]; then
