@@ -380,6 +380,10 @@ int tfs_feed_next(struct tfs_feed *f, struct tfs_feed_change *change)
 				return user_errno(r);
 		}
 		r = round_next(f, change);
+		if (r == -TABLE_DROPPED) { /* while the rest of a value was read */
+			answers_reset(f);
+			return table_change(f, change);
+		}
 		if (r)
 			return user_errno(r);
 		full = beyond = false;

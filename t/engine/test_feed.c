@@ -393,9 +393,33 @@ static void test_memory(void **state)
 	close_store();
 }
 
+/* A truncation in the middle of a value is a change, and not the end. */
+static void test_truncation(void **state)
+{
+	static uint8_t blob[1 << 20];
+	struct tfs_feed_change c;
+	struct tfs_feed *f;
+
+	open_store();
+	set_schema();
+	assert_int_equal(store_put(table, TFS_S("row"), "f", TFS_S("q"), tfs_at(1), tfs_bytes_of(blob, sizeof(blob)), 0), 0);
+	f = open_feed(NULL); /* it has the beginning of the value */
+	assert_int_equal(tfs_table_truncate(table, NULL), 0);
+	assert_int_equal(tfs_feed_next(f, &c), 1);
+	assert_int_equal(c.kind, TFS_FEED_TRUNCATE);
+	assert_int_equal(tfs_feed_next(f, &c), 0);
+	assert_int_equal(store_put(table, TFS_S("row"), "f", TFS_S("q"), tfs_at(2), TFS_S("x"), 0), 0);
+	assert_int_equal(tfs_feed_next(f, &c), 1);
+	assert_int_equal(c.kind, TFS_FEED_SET);
+	assert_int_equal(c.ts, 2);
+	tfs_feed_free(f);
+	close_store();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_truncation, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_memory, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_histories, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_follower, setup_options, test_dir_teardown),
