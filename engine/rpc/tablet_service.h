@@ -157,7 +157,7 @@ enum ts_method {
 	TS_REACH,
 	/*
 	 * row, qualifier (the least position of a change, cell/change_format.h; n 0: none is wanted), length, offset, until_us
-	 * -> log, commit_us, ts, exists, tablet_end.  log: the tablet's changes (sent_change_next) up to the time commit_us,
+	 * -> log, commit_us, ts, exists, tablet_end.  log: the changes of the tablet from this row on (sent_change_next) up to the time commit_us,
 	 * which no later commit of a row of the tablet has, or, if `exists` is set, the first ones of them.  Changes up to the time ts
 	 * are not kept any more.  commit_us is above until_us, unless that is far ahead of the server's clock.  offset: as of
 	 * struct tablet_changes.  -EOPNOTSUPP: the table keeps no changes.  -CHANGES_REMOVED: changes at or behind the position are not kept any more.

@@ -275,6 +275,7 @@ int tablet_row_exists(struct tablet *t, struct tfs_bytes row, uint16_t family, b
 /* ---- changes: tablet_changes.c ---- */
 struct tablet_changes {
 	struct tfs_bytes from; /* the least position (change_format.h); n 0: none are returned */
+	struct tfs_bytes row;  /* the least row: a reader may have the rows before it from a tablet that was merged into this one */
 	/* Up to this time of commit, which clock_commit has returned before the call.  So the tablet's later commits are later. */
 	int64_t until_us;
 	const uint16_t *families; /* changes of other families are returned as hidden; NULL: of all */

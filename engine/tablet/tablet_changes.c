@@ -163,7 +163,7 @@ static int changes_fill(struct tablet *t, struct tablet_changes *c, const struct
 		err = change_decode(it->key, &change, &seq, &scratch);
 		if (err || change.stamp > c->until_us)
 			break;
-		if (!tablet_contains_row(t, change.row))
+		if (!tablet_contains_row(t, change.row) || bytes_cmp(change.row, c->row) < 0)
 			continue;
 		if (change.stamp <= expired_us)
 			err = -CHANGES_REMOVED; /* hidden, as if it was removed */

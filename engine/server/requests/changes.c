@@ -20,8 +20,10 @@
 
 int changes_serve(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
-	struct tablet_changes c = {
-		.from = q->qualifier, .offset = q->offset, .bytes = q->length && q->length < BYTES_MOST ? q->length : BYTES_MOST};
+	struct tablet_changes c = {.row = q->row,
+		.from = q->qualifier,
+		.offset = q->offset,
+		.bytes = q->length && q->length < BYTES_MOST ? q->length : BYTES_MOST};
 	const struct tfs_bytes end = tablet_end(served->tablet);
 	uint16_t *readable = NULL;
 	struct buf out = {0};
