@@ -54,12 +54,12 @@ log = os.open(M + "/.tabletfs/log", os.O_RDONLY)
 while os.read(log, 1 << 20):
     pass
 for i in range(3):
-    err("EOPNOTSUPP", "a refusal", os.mkdir, M + "/t/.changes")
-    ok(os.read(log, 9999).endswith(b"/t/.changes: this name has no meaning yet; a later version will use it: Operation not supported\n"),
+    err("EOPNOTSUPP", "a refusal", os.mkdir, M + "/t/.export")
+    ok(os.read(log, 9999).endswith(b"/t/.export: this name has no meaning yet; a later version will use it: Operation not supported\n"),
        "  comes to a descriptor of the log that has read all of it")
     same(os.read(log, 9999), b"", "  once")
 for i in range(1100):
-    errno_of(os.mkdir, M + "/t/.changes")
+    errno_of(os.mkdir, M + "/t/.export")
 size = os.fstat(log).st_size
 got = os.read(log, 1 << 20)
 same(os.lseek(log, 0, os.SEEK_CUR), size, "its size says how much there is to come")

@@ -56,6 +56,10 @@ RUN = {
          "echo 2 >t/r/f/q; rm -r t/gone; mkdir t/.snap/B; ln -s $M/t $W/t; cd $W", "[ $(cat mirror/r/f/*) = 2 ] && [ -z \"$(ls mirror/gone/f)\" ]"),
     ("tabletfs-scan.7", "echo 'clone NEW' > TABLE/.ctl"): (TABLE + "mkdir t/.snap/NAME", "[ $(cat new1/r/f/q) = 1 ] && [ $(cat new2/r/f/q) = 1 ]"),
     ("tabletfs-scan.7", "flock pages/com.cnn.www sh -c '"): (PAGES, "[ $(grep -c . pages/com.cnn.www/links/all) = 2 ]"),
+    # The second call of process() ends it.
+    ("tabletfs.7", "while IFS= read -r line; do"):
+        ("mkdir t; printf 'changes = \"1d\"; families = ( { name = \"f\"; } );\\n' >t/.schema; mkdir -p t/r/f; echo 1 >t/r/f/q; echo 2 >t/r/f/q; "
+         "ln -s $M/t $W/t; cd $W; echo start >token; process() { [ $(cat token) = start ] || exit 0; }", "false"),
     ("tabletfs.7", "setfacl -m u:alice:r TABLE/.families/F"): ("mkdir -p t/.families/F", "getfacl -p t/.families/F | grep -q user:nobody:r"),
     ("tabletfs-formats.5", "cat table.tsv > TABLE/.import"):
         ("mkdir -p t/r/f; cd $W; ln -s $M/t TABLE; printf 'a\\tf:q\\t1\\tx\\n' >table.tsv; "
