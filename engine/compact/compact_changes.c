@@ -113,7 +113,7 @@ static int output_finish(struct changes_output *o, struct vfile **out)
 	err = sst_writer_finish(o->w, buf_bytes(&blob), &f->meta.bytes);
 	if (!err) {
 		sst_expect_bytes(f->sst, f->meta.bytes);
-		err = file_sync_dir(o->dir);
+		err = compact_sync_dir(o->dir);
 		if (err)
 			sst_retire(f->sst);
 	}

@@ -82,6 +82,8 @@ static inline bool run_writes(const struct run_params *p, struct tfs_bytes key)
 }
 /* Sets *dir to the path of the directory of the tablet's files, which exists durably on 0.  The caller frees it. */
 int compact_make_dir(struct tablet *t, char **dir) TFS_MUST;
+/* The names of new files in the directory are durable on 0.  Before METADATA names them. */
+int compact_sync_dir(const char *dir) TFS_MUST;
 /* Takes merged.  On 0 the files and their directory are synced; on error the files are removed. */
 int compact_run(const struct run_params *p, struct iter *merged, struct file_set *out) TFS_MUST;
 

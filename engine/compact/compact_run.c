@@ -79,6 +79,11 @@ out:
 	return err;
 }
 
+int compact_sync_dir(const char *dir)
+{
+	return file_sync_dir(dir);
+}
+
 static void output_fini(struct output *o)
 {
 	sst_writer_free(o->w);
@@ -387,7 +392,7 @@ int compact_run(const struct run_params *p, struct iter *merged, struct file_set
 	for (unsigned i = 0; i < r.n && !err; i++)
 		err = output_finish(&r, &r.outs[i], &set);
 	if (!err && set.n)
-		err = file_sync_dir(r.dir);
+		err = compact_sync_dir(r.dir);
 	iter_free(merged);
 	samples_fini(&r.samples);
 	filter_fini(&r.filter);
