@@ -20,7 +20,7 @@ from tap import *
 import signal
 import subprocess
 
-LIMIT, MOST = 5, 13
+LIMIT, MOST = 5, 9
 mount, names = sys.argv[1], sys.argv[2:]
 server = int(os.environ["daemon"])
 
