@@ -440,8 +440,10 @@ static void serve(const struct fuse_buf *buf, uint64_t taken_us)
 {
 	struct fuse_in_header *h = buf->mem;
 
-	if (fs.shared)
+	if (fs.shared) {
 		stop_wait_begin(taken_us, loop.timeout_us);
+		repeats_begin((pid_t)h->pid);
+	}
 	self->interrupted = self->waits = false;
 	fs_set_crowded(false);
 	self->unique = h->unique;

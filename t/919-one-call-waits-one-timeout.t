@@ -7,7 +7,7 @@
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has one user"
 mount_store
-names=(ls stat write close append rm mkdir cat rename latest root version scan import)
+names=(ls stat write close append rm mkdir cat rename latest root version scan import two)
 for n in "${names[@]}"; do
 	mkdir -p "$M/$n/r/f"
 	echo one >"$M/$n/r/f/a"
@@ -63,6 +63,15 @@ COMMANDS = {
     "rename": lambda p: [sys.executable, "-c", "import os, sys; os.rename(sys.argv[1], sys.argv[1] + '2')", p],
     "latest": lambda p: ["cat", mount + "/latest/.latest/r/f/a"],
     "root": lambda p: ["ls", mount],
+    # The kernel asks for several names in one call if it has forgotten them; a program that does so is the same for the mount.
+    "two": lambda p: [sys.executable, "-c", """import os, sys
+def look(name):
+    try:
+        os.stat(os.path.dirname(sys.argv[1]) + name)
+    except OSError as e:
+        return str(e)
+look("/none1")
+sys.exit(look("/none2"))""", p],
     "scan": lambda p: ["cat", mount + "/scan/.scan/prefix=r/.latest/r/f/a"],
 }
 

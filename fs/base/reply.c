@@ -7,7 +7,6 @@
 #include "fs/base/reply.h"
 
 #include "engine/base/clock.h"
-#include "engine/base/hash.h"
 #include "engine/base/msg.h"
 #include "engine/base/mutex.h"
 #include "engine/base/stop.h"
@@ -34,31 +33,27 @@ static int reply_errno(int err)
 /* ---- repeated requests ---- */
 
 #define VAIN_MOST 64u
-/* The requests that have waited in vain. */
+/* The threads of programs whose newest request has waited in vain. */
 static struct {
 	struct mutex lock; /* nothing is called under it */
 	struct {
-		uint64_t asked, until_us;
+		pid_t thread;
+		uint64_t until_us;
 	} v[VAIN_MOST];
 	unsigned next;
 	_Atomic uint64_t until_us; /* of the newest */
 } vain = {.lock = MUTEX_INITIALIZER(RANK_FS_NOTIFY)};
-static _Thread_local uint64_t asked; /* thread, node and name of this thread's request; 0: none */
 
-void repeats_begin(fuse_req_t req, fuse_ino_t ino, const char *name)
+void repeats_begin(pid_t thread)
 {
+	const uint64_t now = vain.until_us ? monotonic_us() : 0;
 	bool found = false;
-	uint64_t now;
 
-	if (!fs.shared)
-		return;
-	asked = hash_private((uint64_t)ino ^ (uint64_t)fuse_req_ctx(req)->pid << 32, tfs_str(name ? name : "")) | 1;
-	now = vain.until_us ? monotonic_us() : 0;
-	if (now >= vain.until_us)
+	if (now >= vain.until_us || !thread)
 		return;
 	mutex_lock(&vain.lock);
 	for (unsigned i = 0; i < VAIN_MOST; i++)
-		found = found || (vain.v[i].asked == asked && now < vain.v[i].until_us);
+		found = found || (vain.v[i].thread == thread && now < vain.v[i].until_us);
 	mutex_unlock(&vain.lock);
 	if (found)
 		stop_wait_repeats();
@@ -66,12 +61,12 @@ void repeats_begin(fuse_req_t req, fuse_ino_t ino, const char *name)
 
 static void repeats_note(void)
 {
-	const uint64_t limit_us = asked ? stop_wait_in_vain() : 0, until_us = limit_us ? monotonic_us() + limit_us : 0;
+	const uint64_t limit_us = fs_asker_thread() ? stop_wait_in_vain() : 0, until_us = limit_us ? monotonic_us() + limit_us : 0;
 
 	if (!limit_us)
 		return;
 	mutex_lock(&vain.lock);
-	vain.v[vain.next].asked = asked;
+	vain.v[vain.next].thread = fs_asker_thread();
 	vain.v[vain.next].until_us = vain.until_us = until_us;
 	vain.next = (vain.next + 1) % VAIN_MOST;
 	mutex_unlock(&vain.lock);
@@ -180,7 +175,6 @@ static _Thread_local bool refusal_logged;
 void refuse_begin(void)
 {
 	refusal_logged = false;
-	asked = 0;
 }
 
 #define REFUSALS 256u

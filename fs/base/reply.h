@@ -27,12 +27,12 @@ int refuse_store(int r, struct node *n, const char *name, const char *doing);
 void stale_found(fuse_req_t req, const struct node *n);
 int stale_answer(fuse_req_t req, const struct node *n, int r);
 /*
- * A call of the file system may be several requests.  If the look-up of a name that it knows fails, or the READ that is
- * to fill its pages, the kernel repeats it, and rm(1) asks for the name again after that.  So if the thread
- * repeats a request that has waited in vain for the server, for the timeout, it is only tried.  Called before such a
- * request asks the store, and reply_err() notes how it ended.  name: of a look-up in ino; NULL: a READ of ino.
+ * A call of the file system may be several requests: the kernel looks up each name of a path that it does not know any
+ * more, repeats the look-up of a name that it knew, and repeats a READ that was to fill pages; rm(1) asks for the name
+ * again after that.  So if a request of the thread has waited in vain for the server, for the timeout, its next requests
+ * are only tried for as long.  Called after stop_wait_begin(); reply_err() notes how a request ended.  thread 0: unknown.
  */
-void repeats_begin(fuse_req_t req, fuse_ino_t ino, const char *name);
+void repeats_begin(pid_t thread);
 /* The path of the node below the mount point, for messages; bounded. */
 const char *node_describe(struct node *n, const char *name, char *dst, size_t dst_bytes);
 

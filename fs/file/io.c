@@ -193,7 +193,6 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 	uint8_t *buf;
 	int err;
 
-	repeats_begin(req, ino, NULL);
 	if (node_ops(n)->sequential) {
 		sequential_read(req, size, offset, fi);
 		return;

@@ -32,7 +32,6 @@ void request_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	struct fuse_entry_param e;
 	int err;
 
-	repeats_begin(req, parent, name);
 	err = permit(dir, PERMIT_SEARCH);
 	if (err) {
 		reply_err(req, err);

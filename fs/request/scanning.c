@@ -48,6 +48,7 @@ static void scanning_serve(struct scanning *s)
 	fuse_ino_t ino = id_of(s->node);
 
 	stop_wait_begin(s->since_us, s->limit_us);
+	repeats_begin(ctx->pid);
 	refuse_begin();
 	fs_asked_by(ctx->uid, ctx->gid, ctx->pid);
 	fs_serve(s->req);
