@@ -196,12 +196,23 @@ int compact_changes_flush(struct tablet *t, const struct tablet_freeze *f, struc
 
 /* ---- merging and removing ---- */
 
+/* Since low_us was chosen, changes may have been switched off, or off and on again, which raises the mark. */
+static int prepare_removal(struct tablet *t, struct tablet_change *c, bool *needless)
+{
+	if (t->changes_low_us > c->edit.changes_low_us)
+		c->edit.changes_low_us = t->changes_low_us;
+	c->edit.set_changes = c->edit.set_changes && t->changes_low_us;
+	return 0;
+}
+
 /* Commits the removal of `in`, of which the changes up to low_us are all. */
 static int changes_install(struct tablet *t, const struct file_set *in, struct vfile *made, int64_t low_us, const char *event)
 {
 	struct file_set out = {.v = &made, .n = made != NULL};
-	struct tablet_change c = {
-		.edit = {.event = event, .set_changes = low_us != 0, .changes_low_us = low_us}, .removed = in, .added = &out};
+	struct tablet_change c = {.prepare = prepare_removal,
+		.edit = {.event = event, .set_changes = low_us != 0, .changes_low_us = low_us},
+		.removed = in,
+		.added = &out};
 
 	return tablet_change(t, &c);
 }
