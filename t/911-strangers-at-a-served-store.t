@@ -17,6 +17,11 @@ mkdir -p "$M/t/r/f" "$M/t/r/secret"
 echo public >"$M/t/r/f/a"
 echo hidden >"$M/t/r/secret/a"
 chmod 700 "$M/t/.families/secret"
+mkdir "$M/kept"
+printf 'changes = "1d"; families = ( { name = "f"; }, { name = "secret"; } );\n' >"$M/kept/.schema"
+mkdir -p "$M/kept/name-of-a-row/secret"
+echo hidden >"$M/kept/name-of-a-row/secret/a"
+chmod 700 "$M/kept/.families/secret"
 
 # ---- another user ----
 chmod 711 "$D"
@@ -31,11 +36,11 @@ ok "  unless the family's mode permits it" as 1234 "$TABLETCTL" put "$D/t" r f:b
 is "$(cat "$M/t/r/f/b")" x "  as the mount shows"
 fails "  it cannot make a table" "not permitted|Permission denied" as 1234 "$TABLETCTL" import -p "$D/new" /dev/null
 py "what it may not ask by frames of its own is refused" <<'PY'
-import socket, struct
+import re, socket, struct
 from tap import *
 from wire import *
-def session(uid, hello, *sent):
-    """Returns kinds and bodies of the frames that came until the connection was closed, or until the last PING was answered."""
+def session(uid, hello, *sent, until=None):
+    """Returns kinds and bodies of the frames that came until the connection was closed, or until the last PING was answered, and a frame of the kind `until` came."""
     os.setresuid(-1, uid, -1)
     s = socket.socket(socket.AF_UNIX)
     s.settimeout(20)
@@ -49,7 +54,7 @@ def session(uid, hello, *sent):
             if not b:
                 break
             data += b
-            if frame(5, 99, b"") in data:
+            if frame(5, 99, b"") in data and (not until or any(kind == until for kind, _ in frames(data))):
                 break
     except ConnectionResetError:
         pass
@@ -60,6 +65,17 @@ same([k for k, _ in session(1234, hello)], [1, 5], "HELLO is answered, and PING"
 same(session(1234, field(1, 99) + field(4, client))[0][1].find(b"version") > 0, True, "  and refused, with the versions, if it is another protocol's")
 same(session(1234, field(1, 1) + field(3, 999) + field(4, client))[0][1].find(b"wants server 999") > 0, True, "  or another server's")
 same(session(1234, field(1, 1) + field(4, 5))[0][1].find(b"one of a server") > 0, True, "  or if it has the id of a server")
+# The places of changes have row keys.
+methods = re.search(r"enum ts_method \{(.*?)TS_METHODS", re.sub(r"/\*.*?\*/", "", slurp(os.environ["SRC"] + "/engine/rpc/tablet_service.h").decode(), flags=re.S), re.S)[1]
+method = re.findall(r"TS_\w+", methods).index("TS_CHANGES") + 1
+_, table, _, stamp, _ = slurp(M + "/kept/.changes/from=start/.tsv").split(b"\t")[0].split(b"-")
+place = bytes(0x80 | int(stamp, 16) - 1 >> 7 * i & 0x7f for i in range(8, -1, -1))
+ask = request(TABLETS, 1, field(1, method), field(2, int(table, 16)), field(10, place), field(13, 65536), field(6, field(1, client)))
+os.chmod(M + "/kept/.families/secret", 0o700)
+refused = session(1234, hello, ask, until=TABLETS_ANSWER)
+os.chmod(M + "/kept/.families/secret", 0o755)
+allowed = session(1234, hello, ask, until=TABLETS_ANSWER)
+same((refused[-1][1][1:3], b"name-of-a-row" in allowed[-1][1]), (b"\x08\x19", True), "  nor for changes in families that it may not read: EACCES") # 0x19: -13
 same([k for k, _ in session(1234, hello, b"\xff" * 4096)], [1], "what is no frame closes the connection")
 same([k for k, _ in session(1234, hello, frame(0x12, 1, b"\x08\xff"))], [1], "so does a request that cannot be decoded")
 PY

@@ -107,6 +107,7 @@ int peer_may_ask_tablets(const struct peer_rights *p, struct ts_request *q)
 	if (spec && spec->pub.batch_bytes > SCAN_BATCH_MAX)
 		spec->pub.batch_bytes = SCAN_BATCH_MAX; /* so that the answer is a small frame */
 	q->peer = p->peer;
+	q->for_itself = !cluster && !peer_acts_for_others(p);
 	/* The mount of a host asks for names itself, and for cells on behalf of the users there. */
 	if (p->key && p->key->squash == SQUASH_ROOT && !q->user && request_asks_names(q))
 		return 0;

@@ -252,6 +252,7 @@ struct ts_request {
 	void *into; /* READ: the caller's memory for `length` bytes; NULL in a server */
 	uint64_t
 		peer; /* the sender of a request over a connection: only this peer may use its client's id and scans; 0: a caller in this process */
+	bool for_itself; /* the sender may not act for other users, so that an answer has only what `user` may know; set by the receiver */
 	void *limited; /* a peer whose key names its tables (engine/rpc/listen_limit.c); NULL: any other caller */
 };
 /* Ids of clients that are not servers have this bit. */

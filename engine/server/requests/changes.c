@@ -8,6 +8,9 @@
  *	2 promise it (clock.c).  Each server that loads a tablet from then on draws later ones.
  *	3 read.  The tablet refuses if it is not served any more.  So it is loaded elsewhere after step 2, or not at all.
  * A server that is dead for the others does not answer (fence_answer).
+ *
+ * The answer has the places of changes that the user may not read, so that all readers count alike.  A place has the row's key.  So a
+ * sender that may not act for others must be allowed to read all families.
  */
 #include "engine/server/requests/requests.h"
 #include "engine/server/storage/storage.h"
@@ -17,6 +20,19 @@
 
 #define LEAD_US INT64_C(2000000) /* servers' clocks differ by less, or the server is refused */
 #define BYTES_MOST ((size_t)512 << 10)
+
+static int may_know_places(struct server *s, struct served_tablet *served, const struct ts_request *q, uint32_t readable)
+{
+	const struct schema *schema;
+	int err;
+
+	if (!q->for_itself)
+		return 0;
+	schema = served->user_table ? user_table_access(s, served->user_table) : NULL;
+	err = schema && readable == schema_public(schema)->family_count ? 0 : -EACCES;
+	schema_put(schema);
+	return err;
+}
 
 int changes_serve(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
@@ -29,8 +45,12 @@ int changes_serve(struct server *s, struct served_tablet *served, const struct t
 	struct buf out = {0};
 	int err = q->user ? access_readable(served, q, NULL, 0, &readable, &c.family_count) : 0;
 
-	if (err)
+	if (!err)
+		err = may_know_places(s, served, q, c.family_count);
+	if (err) {
+		free(readable);
 		return err;
+	}
 	c.families = readable;
 	if (q->until_us > 0 && q->until_us <= clock_now(s->o.clock) + LEAD_US)
 		clock_raise_commit(s->o.clock, q->until_us);
