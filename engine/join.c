@@ -74,7 +74,7 @@ static int joined_free(struct joined *j)
 /*
  * Asks a server for the places of all servers, and replaces the list.  An answer to a question
  * that was sent before the last answer came may be older.  It could lack a server that has
- * begun meanwhile, which would then count as ended.
+ * begun meanwhile, and this server would then count as ended.
  */
 static int ask_places(struct joined *j)
 {

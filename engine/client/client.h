@@ -56,7 +56,7 @@ struct client_options {
 void waiters_wake(struct tfs_store *s, uint32_t tablets);
 int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
 /*
- * Others have changed something: a packed NOTICE (rpc/hello.h) and its number.  told: all
+ * Other processes have changed the store.  notice: a packed NOTICE (rpc/hello.h), and its number.  told: all
  * changes are reported to the store.  If told is false, notice may be NULL, and only the
  * notice's schemas are read again: nothing else is kept, until a notice says that anything may
  * have changed.  Only queues work for the thread of tfs_watch.

@@ -294,7 +294,7 @@ static int readers_begin(struct tfs_run *r)
 	return 0;
 }
 
-/* is_check: the spec selects no row, so that one range is enough to run the script's declarations. */
+/* is_check: the script is only compiled, and its declarations run.  The spec selects no row, so one range is enough. */
 static int run_new(struct tfs_table *t, const struct tfs_script *script, const struct tfs_arguments *args,
 	const struct tfs_scan_spec *spec, bool is_check, struct tfs_run **out)
 {

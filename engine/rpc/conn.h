@@ -34,7 +34,7 @@ struct conn_ops {
 	bool (*admit)(struct conn *c, uint32_t bytes);
 	/* Bytes that had to wait were sent.  NULL: nothing is called. */
 	void (*sent)(struct conn *c);
-	/* The connection is closed.  No function is called after this one. why: -errno, 0 at a regular end. */
+	/* The connection is closed, and none of these functions is called again.  why: -errno, 0 at a regular end. */
 	void (*closed)(struct conn *c, int why);
 	void (*free)(void *owner); /* the last reference was dropped */
 	bool patient;              /* set by a client, which always reads, and closes the connection when the server is silent */

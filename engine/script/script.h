@@ -63,8 +63,8 @@ void script_pool_free(struct script_pool *p);
 void script_pool_set_limits(struct script_pool *p, const struct script_limits *l);
 
 /*
- * Takes places for runs of the user, all or none.  A user has at most `share` places, but may always take `count`.  Waits
- * for at most so long, after those that came before.  -EAGAIN: there is no room, or too many wait already.
+ * Takes places for runs of the user, all or none.  A user has at most `share` places, but may always take `count`.  Threads get
+ * places in the order in which they came.  Waits for wait_us at most, and for less if many threads wait.  -EAGAIN: no place in time.
  */
 int script_pool_take(struct script_pool *p, uint32_t uid, unsigned count, unsigned share, uint64_t wait_us) TFS_MUST;
 void script_pool_give(struct script_pool *p, uint32_t uid, unsigned count);
@@ -116,7 +116,7 @@ int script_outputs_add(struct script_outputs *o, struct tfs_bytes delta, struct 
 int script_outputs_streamed(struct script_outputs *o, struct script_record *r) TFS_MUST;
 /*
  * After the last delta: returns 1 and the next result, 0 at the end, -EINVAL (a sum does not fit; *why is set), -ENOMEM.  Results are in the order of
- * the declarations, then of their keys; those of `top` are in the order of their counts.  The record is valid until the next call.
+ * the declarations, then of their keys; the results of a `top` output are in the order of their counts.  The record is valid until the next call.
  */
 int script_outputs_result(struct script_outputs *o, struct script_record *r, struct buf *why) TFS_MUST;
 void script_outputs_free(struct script_outputs *o); /* NULL is allowed */

@@ -255,7 +255,7 @@ static int text_own(struct scan_script *x, struct script_text *t, struct tfs_byt
 	return !arena_dup(&x->arena, name, &t->name) || !arena_dup(&x->arena, text, &t->text) ? -ENOMEM : 0;
 }
 
-/* args: "KEY=VALUE", each with a NUL byte behind it. */
+/* args: texts "KEY=VALUE", each with a zero byte behind it.  Sets the arguments of the run. */
 static int args_own(struct scan_script *x, struct tfs_bytes args)
 {
 	struct tfs_bytes *list;

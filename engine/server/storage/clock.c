@@ -16,8 +16,8 @@
  *
  * The file "commits" is a number, too: a time above each time of commit up to which a server has told a reader all
  * changes.  A server raises it before it answers the reader, by a second more than it must, so it does so once a second.  A
- * server that loads tablets draws no earlier times of commit, also if its clock is behind that of the tablet's last server,
- * which may have died.  So after a death a time of commit may be a second ahead of the clock.  A lost file makes a new one:
+ * server that loads tablets draws no earlier times of commit.  This holds although its clock may be behind that of the
+ * tablet's last server, which may have died.  So after a death a time of commit may be a second ahead of the clock.  A lost file makes a new one:
  * then only a clock that was set back can hide a change from a reader.
  */
 #include "engine/server/storage/storage.h"
