@@ -8,14 +8,14 @@ fs_sources = \
 	%D%/loop.c %D%/daemon.h %D%/main.c %D%/memory.c %D%/mountpoint.c %D%/options.c %D%/options.h %D%/server.c %D%/service.c %D%/session.c %D%/session.h \
 	%D%/request/acl.c %D%/request/change.c %D%/request/lookup.c %D%/request/scanning.c %D%/request/readdir.c %D%/request/request.h %D%/request/stream.c \
 	%D%/request/stream.h %D%/request/xattr.c \
-	%D%/node/admin.c %D%/node/admin.h %D%/node/truncate.c %D%/node/scratch_store.c %D%/node/cell.c \
+	%D%/node/admin.c %D%/node/admin.h %D%/node/truncate.c %D%/node/scratch/scratch_store.c %D%/node/cell.c \
 	%D%/node/cell_rename.c %D%/node/control_name.c %D%/node/families.c %D%/request/foreign.c %D%/request/foreign.h %D%/node/family.c \
 	%D%/node/list.c %D%/node/kinds.h %D%/node/list.h %D%/node/list_keys.c \
-	%D%/node/made.c %D%/node/made.h %D%/node/new_family.c %D%/node/new_family.h %D%/node/part.c \
-	%D%/node/root.c %D%/node/row.c %D%/stream/row_change.c %D%/stream/mutate.c %D%/stream/row_json.c %D%/node/schema.c %D%/node/schema_edit.c \
+	%D%/node/made.c %D%/node/made.h %D%/node/schema/new_family.c %D%/node/schema/new_family.h %D%/node/part.c \
+	%D%/node/root.c %D%/node/row.c %D%/stream/row_change.c %D%/stream/mutate.c %D%/stream/row_json.c %D%/node/schema/schema.c %D%/node/schema/schema_edit.c \
 	%D%/node/scan.c %D%/stream/scan_stream.c %D%/stream/run.c %D%/stream/since.c %D%/stream/changes.c %D%/stream/stream.c %D%/stream/stream.h %D%/node/source.c %D%/node/source.h %D%/node/view.c \
-	%D%/node/schema_edit.h %D%/node/scratch.c %D%/node/scratch.h %D%/node/scratch_entry.c %D%/node/setting.c \
-	%D%/node/setting.h %D%/node/snap.c %D%/node/table.c %D%/node/tree.c %D%/node/tree.h \
+	%D%/node/schema/schema_edit.h %D%/node/scratch/scratch.c %D%/node/scratch/scratch.h %D%/node/scratch/scratch_entry.c %D%/node/schema/setting.c \
+	%D%/node/schema/setting.h %D%/node/snap.c %D%/node/table.c %D%/node/tree.c %D%/node/tree.h \
 	%D%/file/blocks.c %D%/file/blocks.h %D%/file/cell.c %D%/file/cell.h %D%/file/commit.c %D%/file/counter.c %D%/file/counter.h %D%/file/io.c %D%/file/file.h %D%/file/setattr.c \
 	%D%/file/open.c %D%/file/stat.c %D%/file/displaced.c %D%/file/descriptor.c %D%/file/read.c \
 	%D%/file/read.h %D%/file/stage.c %D%/file/stage.h %D%/file/content.c %D%/file/content.h %D%/file/sequential.c %D%/file/sequential.h \

@@ -344,7 +344,7 @@ check('subcommands of tabletctl', \&check_subcommands, [$tabletctl, $page{'table
 check('settings of tabletfs.conf', \&check_configuration, [slurp('engine/client/options.c'), $page{'tabletfs.conf.5'}],
 	[0, qr/\{"log_level"/m, '{"loglevel"'], [1, qr/^\.It Va memtable .*\n/m, ''], [1, qr/default 256M/m, 'default 255M']);
 check('keys of schemas and control files', \&check_schema_keys,
-	[slurp('engine/schema/attributes.c'), sources('fs/node/*.c'), $page{'tabletfs-schema.5'} . $page{'tabletfs.7'}],
+	[slurp('engine/schema/attributes.c'), sources('{fs/node/*.c,fs/node/*/*.c}'), $page{'tabletfs-schema.5'} . $page{'tabletfs.7'}],
 	[2, qr/^\.It Va tablet_size$/m, '.It Va tabletsize'], [0, qr/"in_memory"/m, '"in_mind"'], [1, qr/"usage"/m, '"use"']);
 check('clauses of scans', \&check_clauses,
 	[map { slurp($_) } qw(engine/base/scan.h man/tabletfs-scan.7 python/tabletfs/_table.py man/tabletfs-python.3)],
@@ -352,12 +352,12 @@ check('clauses of scans', \&check_clauses,
 	[3, qr/ , value_is/m, '']);
 check('compressions', \&check_codecs, [slurp('engine/sstable/sstable.h'), $formats, $page{'tabletfs-schema.5'}],
 	[0, qr/"snappy"/m, '"gzip"'], [1, qr/2 lz4/m, '6 lz4'], [2, qr/none , snappy/m, 'snappy']);
-check('metrics', \&check_metrics, [join('', map { sources($_) } qw(engine/server/*/*.c engine/client/*.c fs/node/*.c)), $page{'tabletfs-metrics.7'}],
+check('metrics', \&check_metrics, [join('', map { sources($_) } qw(engine/server/*/*.c engine/client/*.c fs/node/*.c fs/node/*/*.c)), $page{'tabletfs-metrics.7'}],
 	[0, qr/ADD\("reserve"/m, 'ADD("reserve_file"'], [0, qr/\{"tombstones"/m, '{"deletes"'], [1, qr/^\.It Va blocks_read_total$/m, '.It Va blocks_read'],
 	[1, qr/ , log_syncs_total$/m, ''], [0, qr/"tables", counts.tables, true/m, '"tables", counts.tables, false']);
-check('lines of status', \&check_status, [join('', map { sources($_) } qw(engine/server/*/*.c fs/node/*.c)), $page{'tabletfs-metrics.7'}],
+check('lines of status', \&check_status, [join('', map { sources($_) } qw(engine/server/*/*.c fs/node/*.c fs/node/*/*.c)), $page{'tabletfs-metrics.7'}],
 	[0, qr/"attention    /m, '"remarks    '], [1, qr/^\.It Cm mount$/m, '.It Cm mounts']);
-check('errors that calls can give', \&check_errors, [join('', map { slurp($_) } grep { $_ !~ m{^fs/(?:mountpoint|service)\.c$} } map { s{^\Q$src\E/}{}r } glob("$src/fs/*.c $src/fs/*/*.c")), $page{'tabletfs.7'}],
+check('errors that calls can give', \&check_errors, [join('', map { slurp($_) } grep { $_ !~ m{^fs/(?:mountpoint|service)\.c$} } map { s{^\Q$src\E/}{}r } glob("$src/fs/*.c $src/fs/*/*.c $src/fs/*/*/*.c")), $page{'tabletfs.7'}],
 	[0, qr/-EXDEV/m, '-ENOSTR'], [1, qr/Er EOVERFLOW/m, 'Er EOVERFLOWS']);
 check('lock ranks', \&check_ranks, [slurp('engine/base/mutex.h'), $locking],
 	[1, qr/^  RANK_CLOCK.*\n/m, ''], [1, qr/^  (RANK_TASK .*\n)  (RANK_CLOCK .*\n)/m, '  RANK_CLOCK' . "\n" . '  RANK_TASK' . "\n"],

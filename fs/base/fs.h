@@ -45,7 +45,7 @@ struct fs {
 	_Atomic unsigned verbs;     /* control files that are being applied, which may last for minutes */
 	struct mutex schema_lock;   /* RANK_FS_SCHEMA; held while a schema changes and the kernel's entries are collected */
 	struct cache values;        /* small values that a listing has scanned, for the READs that follow; the stamp is `changes` */
-	struct cache control_texts; /* texts of a read-only mount (fs/node/setting.c); the stamp is the time of the text */
+	struct cache control_texts; /* texts of a read-only mount (fs/node/schema/setting.c); the stamp is the time of the text */
 	/*
 	 * Times that users set on directories of .latest; the stamp is the time.
 	 * A table stores no times of directories, so these last as long as the

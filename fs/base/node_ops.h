@@ -87,7 +87,7 @@ struct node_ops {
 	/* ---- a directory ---- */
 	const char *const *reserved;        /* names that a later version will use: refused.  NULL-terminated */
 	const struct fixed_child *children; /* ends with a NULL name */
-	const struct setting *settings;     /* control files (fs/node/setting.h); ends with a NULL name */
+	const struct setting *settings;     /* control files (fs/node/schema/setting.h); ends with a NULL name */
 	const char *names;   /* for a refusal, a text that states which names can be made here; NULL: canonical names of keys */
 	const char *no_dirs; /* for a refusal, a text that states why no directory can be made here; NULL: a general text */
 	/* Resolves a name that is in none of these lists.  -ENOENT: nothing can have this name here.  NULL: the same. */

@@ -15,7 +15,7 @@
 #include "fs/base/reply.h"
 #include "fs/file/stage.h"
 #include "fs/node/made.h"
-#include "fs/node/setting.h"
+#include "fs/node/schema/setting.h"
 
 #include <errno.h>
 #include <stdio.h>

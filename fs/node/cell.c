@@ -16,8 +16,8 @@
 #include "fs/file/file.h"
 #include "fs/node/list.h"
 #include "fs/node/made.h"
-#include "fs/node/new_family.h"
-#include "fs/node/scratch.h"
+#include "fs/node/schema/new_family.h"
+#include "fs/node/scratch/scratch.h"
 
 #include <errno.h>
 

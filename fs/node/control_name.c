@@ -18,7 +18,7 @@
 
 #include "fs/base/reply.h"
 #include "fs/node/kinds.h"
-#include "fs/node/setting.h"
+#include "fs/node/schema/setting.h"
 
 #include <errno.h>
 

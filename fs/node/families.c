@@ -3,9 +3,9 @@
 #include "fs/base/reply.h"
 #include "fs/node/kinds.h"
 #include "fs/node/list.h"
-#include "fs/node/new_family.h"
-#include "fs/node/schema_edit.h"
-#include "fs/node/setting.h"
+#include "fs/node/schema/new_family.h"
+#include "fs/node/schema/schema_edit.h"
+#include "fs/node/schema/setting.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>

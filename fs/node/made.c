@@ -31,7 +31,7 @@
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
 #include "fs/file/file.h"
-#include "fs/node/schema_edit.h"
+#include "fs/node/schema/schema_edit.h"
 
 #include <errno.h>
 

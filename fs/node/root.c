@@ -4,7 +4,7 @@
 #include "fs/node/admin.h"
 #include "fs/node/kinds.h"
 #include "fs/node/list.h"
-#include "fs/node/setting.h"
+#include "fs/node/schema/setting.h"
 #include "fs/node/tree.h"
 
 #include "engine/base/msg.h"

@@ -7,8 +7,8 @@
 #include "engine/base/name.h"
 #include "fs/node/list.h"
 #include "fs/node/made.h"
-#include "fs/node/schema_edit.h"
-#include "fs/node/scratch.h"
+#include "fs/node/schema/schema_edit.h"
+#include "fs/node/scratch/scratch.h"
 #include "fs/node/source.h"
 #include "fs/node/tree.h"
 

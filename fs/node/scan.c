@@ -16,7 +16,7 @@
 #include "fs/base/reply.h"
 #include "fs/base/user_count.h"
 #include "fs/node/list.h"
-#include "fs/node/setting.h"
+#include "fs/node/schema/setting.h"
 #include "fs/node/tree.h"
 #include "fs/node/source.h"
 

@@ -8,9 +8,9 @@
 #include "fs/node/admin.h"
 #include "fs/node/list.h"
 #include "fs/node/made.h"
-#include "fs/node/schema_edit.h"
-#include "fs/node/scratch.h"
-#include "fs/node/setting.h"
+#include "fs/node/schema/schema_edit.h"
+#include "fs/node/scratch/scratch.h"
+#include "fs/node/schema/setting.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>

@@ -7,8 +7,8 @@
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
 #include "fs/node/kinds.h"
-#include "fs/node/schema_edit.h"
-#include "fs/node/setting.h"
+#include "fs/node/schema/schema_edit.h"
+#include "fs/node/schema/setting.h"
 
 #include <errno.h>
 

@@ -19,8 +19,8 @@
 #include "fs/request/request.h"
 
 #include "fs/base/reply.h"
-#include "fs/node/new_family.h"
-#include "fs/node/schema_edit.h"
+#include "fs/node/schema/new_family.h"
+#include "fs/node/schema/schema_edit.h"
 
 #include <endian.h>
 #include <errno.h>

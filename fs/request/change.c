@@ -8,7 +8,7 @@
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
-#include "fs/node/new_family.h"
+#include "fs/node/schema/new_family.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>

@@ -19,7 +19,7 @@
 #include "fs/file/cell.h"
 #include "fs/file/file.h"
 #include "fs/node/kinds.h"
-#include "fs/node/schema_edit.h"
+#include "fs/node/schema/schema_edit.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@
 #include "fs/base/permit.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
-#include "fs/node/schema_edit.h"
+#include "fs/node/schema/schema_edit.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>

@@ -25,8 +25,8 @@
 #include "fs/file/cell.h"
 #include "fs/file/sequential.h"
 #include "fs/node/kinds.h"
-#include "fs/node/schema_edit.h"
-#include "fs/node/setting.h"
+#include "fs/node/schema/schema_edit.h"
+#include "fs/node/schema/setting.h"
 
 #include <errno.h>
 #include <stdio.h>

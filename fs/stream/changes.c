@@ -17,7 +17,7 @@
 #include "fs/file/sequential.h"
 #include "fs/node/kinds.h"
 #include "fs/node/list.h"
-#include "fs/node/setting.h"
+#include "fs/node/schema/setting.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>

@@ -24,7 +24,7 @@
 #include "fs/base/extra.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
-#include "fs/node/schema_edit.h"
+#include "fs/node/schema/schema_edit.h"
 
 #include <errno.h>
 #include <stdlib.h>

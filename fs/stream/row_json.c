@@ -18,7 +18,7 @@
 #include "fs/file/sequential.h"
 #include "fs/node/kinds.h"
 #include "fs/stream/stream.h"
-#include "fs/node/scratch.h"
+#include "fs/node/scratch/scratch.h"
 
 #include "engine/bulk/row_json.h"
 

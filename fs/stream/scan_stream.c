@@ -14,7 +14,7 @@
 #include "fs/file/cell.h"
 #include "fs/file/sequential.h"
 #include "fs/node/kinds.h"
-#include "fs/node/setting.h"
+#include "fs/node/schema/setting.h"
 #include "fs/node/source.h"
 
 #include <errno.h>

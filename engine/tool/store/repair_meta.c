@@ -28,7 +28,7 @@
  */
 #include "engine/meta/meta_format.h"
 #include "engine/server/server.h"
-#include "engine/tool/repair.h"
+#include "engine/tool/store/repair.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -28,12 +28,12 @@
  * A second rsync after a remount would set the mode of the directory again, and so
  * make cells readable that were restored with 0600.
  */
-#include "fs/node/new_family.h"
+#include "fs/node/schema/new_family.h"
 
 #include "fs/base/access.h"
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
-#include "fs/node/schema_edit.h"
+#include "fs/node/schema/schema_edit.h"
 
 #include <errno.h>
 #include <stdio.h>

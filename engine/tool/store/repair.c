@@ -26,7 +26,7 @@
  * damaged, and may have files that nothing refers to.  Another repair does the
  * remaining steps.
  */
-#include "engine/tool/repair.h"
+#include "engine/tool/store/repair.h"
 
 #include "engine/tool/progress.h"
 

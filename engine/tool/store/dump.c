@@ -7,7 +7,7 @@
 #include "engine/cell/batch_format.h"
 #include "engine/log/log_format.h"
 #include "engine/tablet/props_format.h"
-#include "engine/tool/offline.h"
+#include "engine/tool/store/offline.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #include "engine/lock/local_files.h"
 #include "engine/lock/lock.h"
 #include "engine/host.h"
-#include "engine/tool/repair.h"
+#include "engine/tool/store/repair.h"
 
 #include <errno.h>
 #include <inttypes.h>

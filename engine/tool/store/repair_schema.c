@@ -14,7 +14,7 @@
 #include "engine/client/salt.h"
 #include "engine/lock/lock_format.h"
 #include "engine/schema/restore.h"
-#include "engine/tool/repair.h"
+#include "engine/tool/store/repair.h"
 
 #include <errno.h>
 #include <inttypes.h>

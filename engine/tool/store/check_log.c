@@ -11,7 +11,7 @@
 #include "engine/cell/batch_format.h"
 #include "engine/server/server.h"
 #include "engine/log/log_format.h"
-#include "engine/tool/check.h"
+#include "engine/tool/store/check.h"
 #include "engine/tool/progress.h"
 
 #include <errno.h>

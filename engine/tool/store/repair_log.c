@@ -18,7 +18,7 @@
  */
 #include "engine/base/msg.h"
 #include "engine/tool/progress.h"
-#include "engine/tool/repair.h"
+#include "engine/tool/store/repair.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,13 +3,13 @@
  * The entries of scratch.  Serial numbers distinguish a scratch file from a
  * later file with the same name, also by inode number.
  */
-#include "fs/node/scratch.h"
+#include "fs/node/scratch/scratch.h"
 
 #include "fs/base/extra.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
-#include "fs/node/schema_edit.h"
+#include "fs/node/schema/schema_edit.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef TFS_TOOL_CHECK_H
 #define TFS_TOOL_CHECK_H
 
-#include "engine/tool/offline.h"
+#include "engine/tool/store/offline.h"
 
 struct check {
 	struct report r;

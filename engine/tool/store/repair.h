@@ -6,7 +6,7 @@
 #include "engine/base/hashtable.h"
 #include "engine/log/log_format.h"
 #include "engine/log/log_seal.h"
-#include "engine/tool/offline.h"
+#include "engine/tool/store/offline.h"
 
 struct repair_log;
 struct repair_file;

@@ -11,7 +11,7 @@
 #include "engine/lock/lock.h"
 #include "engine/host.h"
 #include "engine/lock/marker.h"
-#include "engine/tool/offline.h"
+#include "engine/tool/store/offline.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -19,8 +19,8 @@
  */
 #include "engine/base/msg.h"
 #include "engine/tool/progress.h"
-#include "engine/tool/repair.h"
-#include "engine/tool/sst_count.h"
+#include "engine/tool/store/repair.h"
+#include "engine/tool/store/sst_count.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -15,7 +15,7 @@
 #include "engine/meta/meta.h"
 #include "engine/rpc/channel.h"
 #include "engine/server/server.h"
-#include "engine/tool/check.h"
+#include "engine/tool/store/check.h"
 #include "engine/tool/progress.h"
 
 #include <errno.h>

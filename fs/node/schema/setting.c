@@ -11,7 +11,7 @@
  * two processes read one file at the same time, the first may get the text of
  * the second.
  */
-#include "fs/node/setting.h"
+#include "fs/node/schema/setting.h"
 
 #include "fs/base/access.h"
 #include "fs/base/reply.h"

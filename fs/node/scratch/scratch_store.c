@@ -21,9 +21,9 @@
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
-#include "fs/node/new_family.h"
-#include "fs/node/schema_edit.h"
-#include "fs/node/scratch.h"
+#include "fs/node/schema/new_family.h"
+#include "fs/node/schema/schema_edit.h"
+#include "fs/node/scratch/scratch.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>

@@ -15,9 +15,9 @@
  */
 #include "engine/cell/change_format.h"
 #include "engine/client/salt.h"
-#include "engine/tool/check.h"
+#include "engine/tool/store/check.h"
 #include "engine/tool/progress.h"
-#include "engine/tool/sst_count.h"
+#include "engine/tool/store/sst_count.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 /* Reads METADATA without a server: the live cells of its tablets (offline_tablet.c), and the rows that they form. */
 #include "engine/cell/merge.h"
 #include "engine/meta/meta_format.h"
-#include "engine/tool/offline.h"
+#include "engine/tool/store/offline.h"
 
 #include <errno.h>
 #include <inttypes.h>

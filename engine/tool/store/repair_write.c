@@ -14,7 +14,7 @@
 #include "engine/base/hashtable.h"
 #include "engine/base/task.h"
 #include "engine/cell/batch_format.h"
-#include "engine/tool/repair.h"
+#include "engine/tool/store/repair.h"
 
 #include <errno.h>
 #include <stdlib.h>

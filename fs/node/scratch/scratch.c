@@ -7,7 +7,7 @@
  * .schema or a script, its content becomes the text of .schema or of the script.
  * A directory becomes a row or family (scratch_store.c).
  */
-#include "fs/node/scratch.h"
+#include "fs/node/scratch/scratch.h"
 
 #include "engine/base/msg.h"
 #include "fs/base/access.h"

@@ -16,7 +16,7 @@
 #include "engine/base/msg.h"
 #include "engine/tablet/tablet_plan.h"
 #include "engine/tablet/view.h"
-#include "engine/tool/offline.h"
+#include "engine/tool/store/offline.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,7 +7,7 @@
  * that is renamed changes its name in every row: its nodes stay, with all open
  * files below them, and the directory entries with the old name are dropped.
  */
-#include "fs/node/schema_edit.h"
+#include "fs/node/schema/schema_edit.h"
 
 #include "engine/base/msg.h"
 #include "fs/base/access.h"
