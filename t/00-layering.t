@@ -38,7 +38,7 @@ my $borrowed = 'EREMCHG|EIDRM|ESHUTDOWN|EOWNERDEAD|ECONNRESET|EALREADY';
 my $borrowed_of_kernel = 'ECONNABORTED|ENOTCONN|ESTALE';
 my $most_files = 26; # .c files in a directory of the product
 my $longest = 800;        # lines, of a source file
-my $longest_public = 900; # of engine/tabletfs.h, which is a contract and has no code
+my $longest_public = 1000; # of engine/tabletfs.h, which is a contract and has no code
 my $longest_private = 250; # of a private header: FILE_internal.h, internal.h, or in a room
 # Structs that are made of parts, and the most members that they may have.
 my %made_of_parts = ('engine/server/internal.h' => 'server', 'master/internal.h' => 'master');
