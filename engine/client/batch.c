@@ -189,9 +189,9 @@ static void rows_send(struct tfs_batch *b, const struct schema *s, uint64_t gene
 }
 
 /*
- * If no server answers, the first requests wait for the store's timeout.  The mutations that wait in the queues, of this
- * batch and of others, have waited as long then.  So their requests wait for a part of it only: servers that
- * answer apply them.  Otherwise a full batch would wait for the timeout again and again.
+ * If no server answers, the first requests wait for the store's timeout.  Meanwhile other mutations wait in the queues.
+ * Their requests then wait for a part of the timeout only, which is enough for a server that answers.  Otherwise
+ * a full batch would wait for the timeout again and again.
  */
 static void wait_begin(const struct tfs_batch *b, uint64_t since_us)
 {

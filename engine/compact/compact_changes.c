@@ -9,8 +9,8 @@
  * become one file, and a tablet's part of a file that it shares with others after a split becomes a file of its own.  A
  * file expires as a whole.  So no merge makes a file whose changes span more than a part of the time for which they are kept.
  *
- * If the edit of a merge fails, METADATA may have the new file.  The next merge writes another one.  A reader
- * gets a change once that is in two files, because the two have the same key.
+ * If the edit of a merge fails, METADATA may have the new file.  The next merge writes another one.  Then two
+ * files have the same changes.  A reader gets each of them once, because both copies have the same key.
  */
 #include "engine/compact/compact_internal.h"
 

@@ -50,8 +50,8 @@ int cell_resolve_name(struct node *dir, const char *name, struct resolved *out);
 /* node_ops.rename. */
 int cell_rename(struct renaming *m);
 /*
- * Before a removal or rename of `from`: *all is its version or, of a plain name,
- * all versions of the column.  Adds them to displaced; moves: as displaced_add.
+ * Called before `from` is removed or renamed.  Sets *all to its version or, if `from` is a plain name, to all
+ * versions of the column, and adds these to displaced.  `moves` is passed to displaced_add.
  */
 int cell_displace(const struct resolved *from, bool moves, struct versions *all, struct displaced *displaced) TFS_MUST;
 /* Renames a scratch file to a cell: commits its content. */

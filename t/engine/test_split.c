@@ -106,7 +106,7 @@ static void reopen(bool flush)
 	open_store();
 }
 
-/* By a server that leaves the tablet's files alone during it, as a split does. */
+/* Splits by a server without background work, so that no compaction changes the tablet's files meanwhile. */
 static void split_and_reopen(const char *at)
 {
 	bool background = !options.no_background;

@@ -52,7 +52,7 @@ static int set_text(const char *text)
 static atomic_bool over;
 static _Atomic uint64_t cuts; /* counts each truncation twice, at its begin and at its end */
 static atomic_uint wrong, written[WRITERS];
-/* The number of cuts when each row's write began and ended, 32 bits each. */
+/* For each row, the value of `cuts` when its write began (upper 32 bits) and when it ended (lower 32 bits). */
 static uint64_t written_at[WRITERS][(2 * TRUNCATIONS + 1) * ROWS_OF_CUT];
 
 static int write_one(unsigned w, unsigned i)

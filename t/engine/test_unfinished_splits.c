@@ -466,7 +466,7 @@ static void test_merge_that_was_not(void **state)
 }
 
 /*
- * Or no caller asks again before the next start: later writes must not make the
+ * No caller asks for the merge again before the next start.  Later writes must not make the
  * start take the merge for one that did not happen.
  */
 static void test_merge_in_doubt_to_the_end(void **state)

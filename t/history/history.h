@@ -130,7 +130,7 @@ struct master;
 int server_step(struct server *s, struct master *m, const char *store_dir, const struct step *st, struct out *o);
 /* SSTables that nothing refers to, of an earlier process. */
 int server_leave(const char *store_dir);
-/* 0, or -EEXIST where files of server_leave are there, said. */
+/* Returns 0, or prints and returns -EEXIST if files of server_leave are still there. */
 int server_leftovers(const char *store_dir, struct out *o);
 
 /* The first two tables with families and groups; the start of every history.  In parts, each of one durable change. */

@@ -59,7 +59,7 @@ static int time_order(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* The earliest answer that, with all before it, has no order.  until: one that has none. */
+/* Returns the time of the earliest answer up to which the operations have no linear order.  They have none up to `until`. */
 static int64_t earliest(const struct lin_op *ops, struct shorter *h, int64_t until)
 {
 	int64_t *times = need(calloc(h->n + 1, sizeof(*times)));

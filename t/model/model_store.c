@@ -60,7 +60,10 @@ int64_t mdl_table_now(const struct tfs_table *t)
 	return t->schema->pub.snapshot_of ? t->schema->pub.snapshot_us : mdl_now(t->store);
 }
 
-/* Above the last one, unless the clock was set back by more than a second; at the end of the range it stands still. */
+/*
+ * Returns the time, or one more than the last result if the time is not larger.  After the clock was set back by more than
+ * a second it returns the time.  INT64_MAX repeats.
+ */
 int64_t mdl_unique(struct tfs_store *s)
 {
 	int64_t now = system_time();

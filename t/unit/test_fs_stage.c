@@ -163,7 +163,7 @@ static void test_memory_bound(void **state)
 
 static int set_directory(void **state)
 {
-	/* One that is not there: TMPDIR or /tmp serve. */
+	/* The directory does not exist, so the stage uses TMPDIR or /tmp. */
 	stage_set_directory("/nonexistent");
 	return 0;
 }

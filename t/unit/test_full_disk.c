@@ -260,8 +260,9 @@ static void filled_by_puts(void **state)
 }
 
 /*
- * Removes the rows written first, all of some files; or every second row.  The
- * remaining rows do not fit in addition to the present files.
+ * The first round removes the older half of the rows, so that some files have no row left.  The
+ * second round removes every second row.  The disk has no space for a copy of the remaining rows
+ * beside the present files.
  */
 static void compacted_file_by_file(void **state)
 {

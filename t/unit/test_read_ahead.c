@@ -270,7 +270,7 @@ static void *walker_run(void *arg)
 	for (iter_seek(it, tfs_str("")); it->valid; iter_next(it)) {
 		w->pairs++;
 		w->sum += hash64(it->key, 0) ^ hash64(value_of(it), 1);
-		for (unsigned i = 0; i < w->slow; i++) /* after or ahead of the worker */
+		for (unsigned i = 0; i < w->slow; i++) /* a slow reader follows the worker, a fast reader is ahead of it */
 			w->sum += hash64(value_of(it), i) & 0;
 	}
 	w->err = it->err;

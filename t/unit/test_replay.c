@@ -270,7 +270,7 @@ static int see(void *arg, const struct log_record *r)
 }
 
 /* The start is refused, names the log and the first such record of the stretch, and changes nothing. */
-/* METADATA needs more of the log than the root tablet did: the part kept for it is not enough, and it is read again. */
+/* METADATA needs older records than the root tablet: the part of the log in memory is too small, so the log is read again. */
 static void root_needs_less(void **arg)
 {
 	struct buf key = {0};

@@ -264,7 +264,7 @@ static void damaged_blocks(void **state)
 	start_small();
 	for (unsigned i = 0; i < 6; i++) {
 		/* the first unit, where the first piece begins; one in the middle; the index, by which places are found */
-		const unsigned file = l.files[0].seq_max < l.files[1].seq_max; /* no value of the other one is read */
+		const unsigned file = l.files[0].seq_max < l.files[1].seq_max; /* the merge reads no value of the other file */
 		const uint64_t bytes = l.files[file].bytes, at = i < 2 ? 20 : i < 4 ? bytes / 2 : bytes - bytes / 8;
 		int err;
 

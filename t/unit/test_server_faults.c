@@ -149,7 +149,7 @@ static int try_again(void *arg, enum file_op op, const char *path, uint64_t offs
 	return *on ? -EAGAIN : 0;
 }
 
-/* An -EAGAIN of the disk's: a split or a merge ends with an error, and is not repeated like one that has met a hold. */
+/* The disk returns -EAGAIN: a split or a merge ends with the error.  It is repeated only if a hold stopped it. */
 static void told_to_try_again(void **state)
 {
 	static _Atomic bool on;
