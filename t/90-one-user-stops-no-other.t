@@ -148,6 +148,35 @@ same(left, [], "15,000 that are not in use any more are no limit")
 EOF2
 like "$(t tail -n 20 "$M/.tabletfs/log")" "at most 10,000 directories" "the log has the reason"
 
+echo "# ---- long scans ----"
+py <<'EOF2'
+from tap import *
+for i in range(32):
+    os.makedirs(M + "/long/r%d/f" % i)
+    with open(M + "/long/r%d/f/q" % i, "wb") as f:
+        f.write(b"a" * 1000000)
+def scan(uid, clause):
+    """Starts a process that counts as that user."""
+    pid = os.fork()
+    if pid == 0:
+        os.setgid(uid)
+        os.setuid(uid)
+        try:
+            os._exit(0 if open(M + "/long/.scan/%s/.count" % clause).read().startswith("rows\t") else 1)
+        except OSError as e:
+            print("# %s: %s" % (clause, e), file=sys.stderr)
+            os._exit(1)
+    return pid
+# A pattern for each scan, because what one scan has counted is kept.
+long = [scan(1000, "value=.*b%d.*" % i) for i in range(40)]
+short = [os.waitpid(scan(1001 + i, "limit=%d" % (i + 1)), 0)[1] for i in range(3)]
+waiting = [pid for pid in long if os.waitpid(pid, os.WNOHANG)[0] == 0]
+print("of 40 long scans %d had not ended after the short ones" % len(waiting))
+same(short, [0, 0, 0], "the scans of three other users are answered")
+ok(len(waiting) > 16, "  before the long scans of one user")
+same([os.waitpid(pid, 0)[1] for pid in waiting], [0] * len(waiting), "  which are all answered")
+EOF2
+
 echo "# ---- open imports ----"
 threads() { ls "/proc/$daemon/task" | wc -l; }
 mkdir -p "$M/i/r/f"

@@ -5,6 +5,10 @@
  * serves them, so that they never occupy all threads that serve other requests.
  * They run on behalf of the user who asks, and end when that process is
  * interrupted.
+ *
+ * A request begins only if its user has fewer threads of the pool than are free.  So one user
+ * gets half of the threads, and each further user half of the rest: long scans of one
+ * user do not delay those of another.
  */
 #include "fs/request/request.h"
 
@@ -17,7 +21,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define SCAN_THREADS 8
+#define SCAN_THREADS 16
 
 enum call { CALL_LOOKUP, CALL_READ, CALL_READDIR, CALL_READDIRPLUS };
 
@@ -25,6 +29,7 @@ struct scanning {
 	STAILQ_ENTRY(scanning) next;
 	enum call call;
 	fuse_req_t req;
+	uid_t uid;
 	struct node *node; /* counted */
 	size_t size;
 	off_t offset;
@@ -38,7 +43,9 @@ static struct {
 	struct cond wake;
 	STAILQ_HEAD(, scanning) queue;
 	pthread_t threads[SCAN_THREADS];
-	unsigned count; /* threads that run */
+	unsigned count;             /* threads that exist */
+	unsigned free;              /* threads that serve no request */
+	uid_t serves[SCAN_THREADS]; /* the users of the others */
 	bool stop;
 } pool;
 
@@ -72,23 +79,66 @@ static void scanning_serve(struct scanning *s)
 	free(s);
 }
 
+/* Returns true if a free thread may serve a request of the user. */
+static bool has_share(uid_t uid)
+{
+	unsigned used = 0;
+
+	for (unsigned i = 0; i < SCAN_THREADS - pool.free; i++)
+		used += pool.serves[i] == uid;
+	return used < pool.free || pool.stop;
+}
+
+/* Takes the oldest request that may begin from the queue, or returns NULL. */
+static struct scanning *scanning_take(void)
+{
+	struct scanning *s;
+
+	STAILQ_FOREACH (s, &pool.queue, next) {
+		if (has_share(s->uid)) {
+			STAILQ_REMOVE(&pool.queue, s, scanning, next);
+			pool.serves[SCAN_THREADS - pool.free--] = s->uid;
+			return s;
+		}
+	}
+	return NULL;
+}
+
+/* A thread has served a request of the user. */
+static void scanning_end(uid_t uid)
+{
+	unsigned i = 0;
+
+	while (pool.serves[i] != uid)
+		i++;
+	pool.serves[i] = pool.serves[SCAN_THREADS - ++pool.free];
+	/* Two requests may be able to begin now: this thread takes one, and the thread that it wakes the other one. */
+	if (!STAILQ_EMPTY(&pool.queue))
+		cond_signal(&pool.wake);
+}
+
 /* Serves requests until the queue is empty at the end. */
 static void *scanning_main(void *unused)
 {
+	mutex_lock(&pool.lock);
 	for (;;) {
-		struct scanning *s;
+		struct scanning *s = scanning_take();
+		uid_t uid;
 
-		mutex_lock(&pool.lock);
-		while (STAILQ_EMPTY(&pool.queue) && !pool.stop)
+		if (!s && pool.stop)
+			break;
+		if (!s) {
 			cond_wait(&pool.wake, &pool.lock);
-		s = STAILQ_FIRST(&pool.queue);
-		if (s)
-			STAILQ_REMOVE_HEAD(&pool.queue, next);
+			continue;
+		}
+		uid = s->uid;
 		mutex_unlock(&pool.lock);
-		if (!s)
-			return NULL;
 		scanning_serve(s);
+		mutex_lock(&pool.lock);
+		scanning_end(uid);
 	}
+	mutex_unlock(&pool.lock);
+	return NULL;
 }
 
 int scanning_start(void)
@@ -98,6 +148,7 @@ int scanning_start(void)
 	mutex_init(&pool.lock, RANK_FS_NOTIFY);
 	cond_init(&pool.wake);
 	STAILQ_INIT(&pool.queue);
+	pool.free = SCAN_THREADS;
 	while (pool.count < SCAN_THREADS && err == 0) {
 		err = pthread_create(&pool.threads[pool.count], NULL, scanning_main, NULL);
 		pool.count += err == 0;
@@ -137,6 +188,7 @@ static bool pass_on(enum call call, fuse_req_t req, fuse_ino_t ino, const char *
 	}
 	s->call = call;
 	s->req = req;
+	s->uid = fuse_req_ctx(req)->uid;
 	s->node = n;
 	s->size = size;
 	s->offset = offset;
