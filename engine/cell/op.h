@@ -101,7 +101,7 @@ struct scan_batch {
 	bool done;
 	bool damaged; /* past_damage: unreadable blocks were skipped, in this batch or before */
 };
-/* Of a check of rows (tablet_scan_check_rows): the row is not admitted, and the batch should end. */
+/* A result of tablet_scan_check_rows: the row is not admitted, and the batch should end. */
 enum { ROW_CHECK_PAUSE = 2 };
 void scan_batch_reset(struct scan_batch *b);
 void scan_batch_fini(struct scan_batch *b);

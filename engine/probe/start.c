@@ -17,7 +17,7 @@
 
 /* ---- the lines ---- */
 
-/* By measurement (doc/decisions). */
+/* These options were found by measurement (doc/decisions). */
 #define GLUSTER                                                                                                                    \
 	"; GlusterFS: gluster volume set VOLUME group db-workload; gluster volume set VOLUME performance.open-behind off; "        \
 	"mount it with --attribute-timeout=0 --entry-timeout=0 --negative-timeout=0"

@@ -162,7 +162,7 @@ static int ctl_run(const struct arguments *a)
 
 	if (access(file, F_OK)) {
 		file = text("%s/.ctl", path);
-		/* Of a table, or of a snapshot in .snap of a mount or of a table. */
+		/* The path is a table, or a snapshot in .snap of a mount or of a table: look for the mount point above it. */
 		for (int up = 0; up < 3 && access(text("%s/.tabletfs", mountpoint), F_OK); up++)
 			mountpoint = text("%s/..", mountpoint);
 	}

@@ -119,7 +119,7 @@ static enum removes removes(const struct mutation_line *l)
 					  : REMOVES_COLUMN;
 }
 
-/* By family, then from the widest to the narrowest: a family, its columns, their versions from the newest on. */
+/* Sorts edits by family.  The edit of a whole family comes before those of its columns, and a column before its versions, newest first. */
 static int edit_cmp(const void *x, const void *y)
 {
 	const struct mutation_line *a = *(const struct mutation_line *const *)x, *b = *(const struct mutation_line *const *)y;

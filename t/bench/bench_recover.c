@@ -66,7 +66,7 @@ static struct took since(struct took t)
 	return (struct took){n.wall_s - t.wall_s, n.cpu_s - t.cpu_s};
 }
 
-/* Of /proc/self/status, in MiB. */
+/* Returns the line `what` of /proc/self/status in MiB. */
 static double memory_mib(const char *what)
 {
 	FILE *f = fopen("/proc/self/status", "r");

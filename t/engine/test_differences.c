@@ -264,7 +264,7 @@ static unsigned difference_reads(const char *from, const char *of, unsigned *cel
 	return (unsigned)((metric_of(store, "bytes_read") - before) * 100 / whole.bytes);
 }
 
-/* Of 5000 rows, 50 change: neighbours, or every hundredth. */
+/* 50 of 5000 rows change: neighbours, or every hundredth row. */
 static void differences_read_what_changed(void **state)
 {
 	static const char *const names[] = {"start", "new", "neighbours", "scattered", "compacted"};

@@ -505,7 +505,7 @@ static void scans_of_clients(void **state)
 	assert_true(first && b.scan && first >> 48 == 0);
 	assert_true(first > 4096 || b.scan > 4096);
 	assert_true(first != b.scan && first + 1 != b.scan);
-	/* Another client, another epoch, another number. */
+	/* A wrong client, a wrong epoch, a wrong number of a scan. */
 	assert_int_equal(scan_call(TS_SCAN_NEXT, 8, 2, first, &c), -SCAN_UNKNOWN);
 	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 1, first, &c), -EPOCH_ENDED);
 	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first ^ 64, &c), -SCAN_UNKNOWN);

@@ -22,7 +22,7 @@
 static const char *const names[NAMES] = {"a", "b", "c", "d", "e", "f"};
 static const char *const groups[4] = {"default", "g1", "g2", "g3"};
 
-/* By family id: */
+/* The index is the family's id. */
 static _Atomic bool dropped[IDS];                 /* not before its end was asked for */
 static _Atomic uint64_t told[IDS][ROWS][WRITERS]; /* the newest acknowledged value of each writer's column */
 static _Atomic bool over;

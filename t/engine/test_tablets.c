@@ -209,7 +209,7 @@ static void test_killed(void **state)
 
 			open_store();
 			before = tablet_count(table);
-			/* Of several forms: with memtables shared, files shared, files of one's own. */
+			/* The two tablets that merge share memtables, or share files, or have files of their own. */
 			if (merging && before == 1) {
 				assert_int_equal(tfs_split(table, tfs_str(tried % 2 ? "row00070" : "row00040")), 0);
 				if (tried % 3 == 2)

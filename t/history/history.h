@@ -110,7 +110,7 @@ extern const char *const schema_op_names[TFS_SCHEMA_SCRIPT_DROP + 1];
 enum step_kind step_kind(const struct step *st);
 /* Whether the step is a mutation that asks for TFS_APPLY_SYNC. */
 bool step_is_sync(const struct step *st);
-/* By how much the clock moves before it. */
+/* Returns by how much the clock moves before the step. */
 int64_t step_clock(const struct step *st);
 /*
  * Runs the step.  The caller itself runs REOPEN and the steps of server_step.  Returns the

@@ -286,7 +286,7 @@ static int history(uint64_t seed, bool tell, const struct api *library)
 			continue;
 		bad = !run_step(&p, i);
 	}
-	/* And all of it once more, from the disk. */
+	/* Compares everything once more, as the reopened store has it on the disk. */
 	if (!bad && real) {
 		out_reset(&p.lib_saw);
 		out_reset(&p.ref_saw);

@@ -413,7 +413,7 @@ static void makers_make(struct search *s)
 			a->makers[c] = (uint32_t)s->maker_count;
 			if (value == VALUE_NONE)
 				continue;
-			/* Those pending at a's call are pending at the next answer, too. */
+			/* Operations that are pending at a's call are pending at the next answer, too. */
 			for (uint32_t k = a->called; k <= a->answered; k++) {
 				const struct event *e = &s->events[k];
 				bool first = false;

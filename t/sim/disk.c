@@ -162,7 +162,7 @@ unsigned disk_power_cut(struct proc *p)
 			dirty_free(d);
 		}
 	}
-	/* Those of others, in their order again. */
+	/* Puts the writes of other processes back, in their old order. */
 	while ((d = rest)) {
 		rest = d->next;
 		d->next = writes;

@@ -100,7 +100,7 @@ static void later(void **state)
 	ts_forget(sent[1]);
 	assert_null(ts_send(channel_tablets(c), &q)); /* it does not connect */
 	held = false;
-	/* Nor does the end of a scan: a server that does not answer would delay an unmount for minutes. */
+	/* The end of a scan does not connect either: a server that does not answer would delay an unmount for minutes. */
 	assert_int_equal(listen_allow(listener, 1), 0);
 	q.method = TS_SCAN_CLOSE;
 	assert_int_equal(ts_call(channel_tablets(c), &q, &a), -UNREACHABLE);

@@ -186,7 +186,7 @@ static unsigned run(bool deletes, uint32_t seed)
 		LIB(put(row, q, times + 1));
 		assert_int_equal(same(row, q, times + 1), 0);
 		assert_int_equal(same(row, q, INT64_MIN), 0);
-		/* And cells that are deleted completely are absent. */
+		/* Cells that are deleted completely are absent. */
 		if (deletes && rnd(16) == 0) {
 			struct op all = {.kind = OP_DELETE_ROW};
 

@@ -491,7 +491,7 @@ static void test_user_has_a_share_of_a_tablets_clients(void **state)
 	assert_int_equal(write_as(t, first, TOKENS_SHARE + 1), -EAGAIN);
 	tfs_table_close(t);
 	close_store(true);
-	/* Those of METADATA and the log do not keep new ones out. */
+	/* Clients that only METADATA and the log still know do not keep new clients out. */
 	open_store();
 	assert_int_equal(tfs_table_open(store, "t", &t), 0);
 	assert_int_equal(write_as(t, first, TOKENS_SHARE + 1), 0);

@@ -35,7 +35,7 @@ static void test_write_sync_write(void **state)
 
 static void test_overlapping_writes(void **state)
 {
-	/* Of writes A, B, C over the same bytes, every subset gives its newest survivor. */
+	/* A, B and C write overlapping bytes.  Whatever subset survives, each byte is from the newest surviving write. */
 	static const char *const answers[] = {"000", "100", "010", "110", "001", "101", "011", "111"};
 	static const char *const want[] = {"......", "AAAA..", ".BBBB.", "ABBBB.", "..CCCC", "AACCCC", ".BCCCC", "ABCCCC"};
 

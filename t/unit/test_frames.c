@@ -525,7 +525,7 @@ static int raw_as(uid_t uid)
 {
 	int fd;
 
-	/* Of this thread only. */
+	/* The system call changes the user of this thread only. */
 	assert_int_equal(syscall(SYS_setresuid, -1, uid, -1), 0);
 	fd = raw();
 	assert_int_equal(syscall(SYS_setresuid, -1, 0, -1), 0);

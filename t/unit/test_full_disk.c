@@ -290,7 +290,7 @@ static void compacted_file_by_file(void **state)
 	}
 }
 
-/* Another fills it to the last byte, with much that no sync has covered: removing, flushing, METADATA, the next starts. */
+/* Another program fills the disk to the last byte while many writes are unsynced.  Removals, flushes, METADATA and later starts must work. */
 static void filled_by_others(void **state)
 {
 	struct tfs_table *t, *u;
@@ -347,7 +347,7 @@ static void filled_by_others(void **state)
 	end();
 }
 
-/* Others fill a small disk, with a small reserve. */
+/* Other programs fill a small disk, on which the store's reserve is small. */
 static void small_one_filled_by_others(void **state)
 {
 	struct tfs_table *t;

@@ -276,7 +276,7 @@ static void schemas(void **state)
 	listen_note_schemas(listener, TS_CLIENT_RANDOM | 5);
 	assert_true(here.got.n.schemas);
 	assert_int_equal(there.lost, 0);
-	/* One that does not say that it has dropped what it keeps is disconnected. */
+	/* A client that does not confirm that it has dropped what it keeps is disconnected. */
 	there.mute = true;
 	since = monotonic_us();
 	listen_note_schemas(listener, 0);

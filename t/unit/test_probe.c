@@ -328,7 +328,7 @@ static void each_wrong_storage_is_found(void **state)
 	}
 }
 
-/* Another directory, as below a mount that has ended. */
+/* The name shows another directory, as the directory below a mount that has ended does. */
 static void mount_goes(void *arg, unsigned done, unsigned rounds, uint64_t bytes)
 {
 	if (done > 1)

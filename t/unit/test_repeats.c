@@ -166,7 +166,7 @@ static int cluster_teardown(void **state)
 static _Atomic unsigned writing;
 static int64_t sums[WRITERS][COUNTERS];
 static unsigned appended[WRITERS];
-/* Of mutations without an answer: on a starved machine some end so, and they may have happened. */
+/* The effect of mutations that got no answer.  They may have happened.  A starved machine causes some. */
 static int64_t perhaps[COUNTERS];
 static unsigned perhaps_appended[WRITERS];
 static struct mutex perhaps_lock = MUTEX_INITIALIZER(RANK_MSG);

@@ -87,7 +87,7 @@ static void stale_on_each_level(void **state)
 	assert_int_equal(seen[AT_META], 1);
 	assert_int_equal(seen[LOCK_READ], 0);
 	assert_int_equal(total(), 5);
-	/* And the root's: the paper's six steps, and then the request. */
+	/* The location of the root tablet is wrong, too: the paper's six steps, and then the request. */
 	forget_seen();
 	move(tablet_of_row(16, "005"));
 	move(&tablets[0]);

@@ -635,7 +635,7 @@ static void test_inherit(void **state)
 	put(&a, 1, 5, 3, "five");
 	put(&b, 1, 6, 3, "six");
 	put(&b, 2, 9, 9, "nine");
-	/* One that is under way when the parent stops is sent again to the child. */
+	/* A mutation that is under way when the parent stops is sent again to the child. */
 	assert_int_equal(tokens_begin(&a, &(struct op_token){1, 7, 3}, 0, test_now, &x), 0);
 	LIB(tokens_inherit(&both, &a));
 	LIB(tokens_inherit(&both, &b));

@@ -113,7 +113,7 @@ static unsigned missing(void)
 	return n;
 }
 
-/* By all live servers, of sealed logs. */
+/* Returns how many segments of sealed logs all live servers have read. */
 static uint64_t segments_read(void)
 {
 	uint64_t n = 0;

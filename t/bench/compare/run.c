@@ -163,7 +163,7 @@ int run_jobs(const struct bench_options *o, const struct side_ops *side, void *d
 	for (unsigned i = 0; i < threads; i++)
 		pthread_join(all[i].id, NULL);
 	took->cpu = cpu_seconds() - cpu;
-	/* By their own clocks: this thread may wake up when they are done. */
+	/* The threads have read the clock themselves, because this thread may wake up after they are done. */
 	began = all[0].began;
 	ended = all[0].ended;
 	for (unsigned i = 1; i < threads; i++) {
