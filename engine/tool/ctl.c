@@ -57,14 +57,18 @@ static void refresh(void *arg)
 	progress_set(now, now);
 }
 
-/* Returns 0 or -errno. */
+/* Returns 0, or -errno after a message. */
 static int compact_mounted(const struct place *p)
 {
+	const char *file = text("%s/.ctl", p->path), *reason;
 	int status, err = 0;
 	pid_t child = fork();
 
-	if (child < 0)
-		return -errno;
+	if (child < 0) {
+		err = -errno;
+		complain("%s: %s", file, strerror(-err));
+		return err;
+	}
 	if (child == 0) {
 		int fd = openat(p->dir, ".ctl", O_WRONLY | O_CLOEXEC);
 
@@ -76,6 +80,11 @@ static int compact_mounted(const struct place *p)
 		;
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
 		err = WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+	reason = err ? refusal(p->path, child) : NULL;
+	if (reason)
+		complain("%s", reason);
+	else if (err)
+		complain_refused(p->path, file, err);
 	return err;
 }
 
@@ -98,7 +107,7 @@ static int compact_run(const struct arguments *a)
 	if (place_usage(&p, &usage) == 0)
 		progress_total(usage.disk_bytes, true);
 	err = p.store ? tfs_compact(p.table) : compact_mounted(&p);
-	if (err)
+	if (err && p.store)
 		complain("%s: %s", p.path, strerror(-err));
 	refresh(&w);
 	progress_end();
@@ -144,31 +153,26 @@ static int write_line(const char *file, const char *line)
 }
 
 /* Prints the file, or writes the line into it.  Returns the exit status.  absent: the message if there is no such file. */
-static int use_control(const char *path, const char *mountpoint, const char *file, const char *line, const char *absent)
+static int use_control(const char *path, const char *file, const char *line, const char *absent)
 {
-	const char *reason;
 	int err = line ? write_line(file, line) : print_file(file);
 
 	if (err == -ENOENT || err == -ENOTDIR)
 		complain("%s: %s", path, absent);
 	else if (err)
-		complain("%s", (reason = refusal(mountpoint, getpid())) ? reason : text("%s: %s", file, strerror(-err)));
+		complain_refused(path, file, err);
 	return err ? EXIT_FAILED : 0;
 }
 
 static int ctl_run(const struct arguments *a)
 {
-	const char *path = a->operand[0], *mountpoint = path, *file = text("%s/.tabletfs/ctl", path), *line = NULL;
+	const char *path = a->operand[0], *file = text("%s/.tabletfs/ctl", path), *line = NULL;
 
-	if (access(file, F_OK)) {
+	if (access(file, F_OK))
 		file = text("%s/.ctl", path);
-		/* The path is a table, or a snapshot in .snap of a mount or of a table: look for the mount point above it. */
-		for (int up = 0; up < 3 && access(text("%s/.tabletfs", mountpoint), F_OK); up++)
-			mountpoint = text("%s/..", mountpoint);
-	}
 	if (a->operands > 1)
 		line = a->operands > 2 ? text("%s %s\n", a->operand[1], a->operand[2]) : text("%s\n", a->operand[1]);
-	return use_control(path, mountpoint, file, line, "not a mount, nor a table or a snapshot in one");
+	return use_control(path, file, line, "not a mount, nor a table or a snapshot in one");
 }
 
 const struct command ctl_command = {
@@ -214,7 +218,7 @@ static int config_run(const struct arguments *a)
 			return bad_usage(&config_command, "%s: not NAME=VALUE", a->operand[i]);
 		line = text("%s%s%s", line, setting, i + 1 < a->operands ? " " : "\n");
 	}
-	return use_control(path, path, text("%s/.tabletfs/config", path), *line ? line : NULL, "not a mount");
+	return use_control(path, text("%s/.tabletfs/config", path), *line ? line : NULL, "not a mount");
 }
 
 const struct command config_command = {

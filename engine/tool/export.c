@@ -52,7 +52,7 @@ static int export_mounted(const struct arguments *a, const struct place *p, stru
 
 	if (dir < 0)
 		return EXIT_CANNOT;
-	status = scan_copy(dir, stream, text("%s/.scan/%s", p->path, stream), put, o);
+	status = scan_copy(dir, p->path, stream, text("%s/.scan/%s", p->path, stream), put, o);
 	return status ? EXIT_CANNOT : 0;
 }
 

@@ -83,7 +83,7 @@ static int make_family(void *arg, const char *name, const char **why)
 	tfs_schema_put(s);
 	if (exists)
 		return 0;
-	*why = "the table has no such family; -p makes it";
+	*why = text("the table has no family %s; -p makes it", name);
 	if (!may_make)
 		return -ENOENT;
 	*why = "the family cannot be made";
@@ -91,15 +91,13 @@ static int make_family(void *arg, const char *name, const char **why)
 	return err == -EEXIST ? 0 : err;
 }
 
-static int set_schema(void *arg, struct tfs_bytes text, int64_t mtime_us, const char **why)
+static int set_schema(void *arg, struct tfs_bytes schema, int64_t mtime_us, const char **why)
 {
-	struct input *in = arg;
+	const struct input *in = arg;
 	char *reason = NULL;
-	int err = tfs_schema_set_text(in->place.table, text, mtime_us, &reason);
+	int err = tfs_schema_set_text(in->place.table, schema, mtime_us, &reason);
 
-	*why = "the schema cannot be set";
-	if (err && reason)
-		complain("%s: .schema: %s", in->name, reason);
+	*why = reason ? text("the schema cannot be set: %s", reason) : "the schema cannot be set";
 	free(reason);
 	return err;
 }
@@ -173,7 +171,10 @@ static int import_stored(struct input *in, enum bulk_format format)
 
 static int mount_failed(struct input *in, int err)
 {
-	complain("%s/.import: %s; /.tabletfs/log of the mount may contain the reason", in->place.path, strerror(-err));
+	if (err == -ENOENT && faccessat(in->place.dir, ".families", F_OK, 0) == 0)
+		complain("%s: a snapshot cannot be changed", in->place.path);
+	else
+		complain_refused(in->place.path, text("%s/.import", in->place.path), err);
 	in->reported = true;
 	return -EIO;
 }
@@ -210,6 +211,7 @@ static int close_stream(struct input *in)
 /* Returns NULL if the family exists and can be written, or if the daemon makes it: it does so as long as the schema is not set. */
 static const char *make_mounted_family(struct input *in, const char *name)
 {
+	const char *reason, *refused;
 	char path[TFS_NAME_MAX + 16];
 
 	snprintf(path, sizeof(path), ".families/%s", name);
@@ -219,7 +221,11 @@ static const char *make_mounted_family(struct input *in, const char *name)
 		return NULL;
 	if (in->make && (mkdirat(in->place.dir, path, 0777) == 0 || errno == EEXIST))
 		return NULL;
-	return in->make ? strerror(errno) : "the table has no such family; -p makes it";
+	if (!in->make)
+		return text("the table has no family %s; -p makes it", name);
+	reason = text("%s", strerror(errno));
+	refused = refusal(in->place.path, getpid());
+	return refused ? refused : reason;
 }
 
 /* Returns NULL if the record's family is known. */
@@ -271,7 +277,9 @@ static int put_schema(void *arg, uint64_t number, struct tfs_bytes schema, int64
 		err = -errno;
 	in->known_count = 0;
 	if (err) {
-		err = refuse_record(in, number, err, "the schema cannot be set");
+		const char *reason = refusal(in->place.path, getpid());
+
+		err = refuse_record(in, number, reason ? 0 : err, reason ? reason : "the schema cannot be set");
 		if (err)
 			return err;
 	}

@@ -93,6 +93,7 @@ int main(int argc, char **argv)
 
 	/* The subcommands report damage themselves, so the engine's messages are discarded. */
 	msg_to_nowhere();
+	refusals_begin();
 	file_tell_refusals(refused);
 	file_raise_limit();
 	if (!name) {

@@ -32,14 +32,14 @@ static void put_text(struct buf *out, const char *s)
 
 /* ---- the mutation ---- */
 
-/* Returns the reason that the descriptor of a refused mutation returned, or the error's text. */
-static const char *reason_of(int err, struct tfs_bytes answer)
+/* Returns the reason that the descriptor of a refused mutation returned.  NULL: it returned none. */
+static const char *reason_of(struct tfs_bytes answer)
 {
 	static const char refused[] = "refused\t";
 	const size_t word = sizeof(refused) - 1;
 
 	if (!bytes_has_prefix(answer, tfs_str(refused)) || answer.n <= word + 1)
-		return strerror(-err);
+		return NULL;
 	return text("%.*s", (int)(answer.n - word - 1), (const char *)answer.p + word);
 }
 
@@ -83,7 +83,7 @@ static int apply_below(int dir, char *path, struct tfs_bytes lines, struct buf *
 /* Applies lines to the row of operands TABLE_PATH and ROW; *answer is the result.  Returns the exit code. */
 static int row_mutate(const struct arguments *a, struct buf *lines, struct buf *answer)
 {
-	const char *table = a->operand[0], *shown = a->operand[1];
+	const char *table = a->operand[0], *shown = a->operand[1], *reason;
 	struct mutation_lines parsed = {0};
 	struct buf key = {0}, name = {0};
 	int err = 0, dir = -1, tries = RACES_MAX;
@@ -97,7 +97,7 @@ static int row_mutate(const struct arguments *a, struct buf *lines, struct buf *
 	if (stored_is(table)) {
 		err = stored_mutate(table, buf_bytes(&key), buf_bytes(lines), answer);
 		if (err && err != -EBUSY)
-			complain("%s: %s: %s", table, shown, reason_of(err, buf_bytes(answer)));
+			complain("%s: %s: %s", table, shown, (reason = reason_of(buf_bytes(answer))) ? reason : strerror(-err));
 		buf_fini(&key);
 		return err == -ECANCELED ? EXIT_CHECK : err ? EXIT_ERROR : 0;
 	}
@@ -111,8 +111,11 @@ static int row_mutate(const struct arguments *a, struct buf *lines, struct buf *
 		do
 			err = apply_below(dir, text("%.*s", (int)name.n, (const char *)name.p), buf_bytes(lines), answer);
 		while (err == -ENOENT && --tries);
-		if (err)
-			complain("%s: %s: %s", table, shown, reason_of(err, buf_bytes(answer)));
+		reason = err ? reason_of(buf_bytes(answer)) : NULL;
+		if (reason)
+			complain("%s: %s: %s", table, shown, reason);
+		else if (err)
+			complain_refused(table, text("%s: %s", table, shown), err);
 	}
 	if (dir >= 0)
 		close(dir);

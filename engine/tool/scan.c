@@ -98,13 +98,17 @@ int scan_open_table(const char *path)
 {
 	int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	if (dir < 0) {
-		complain("%s: %s", path, strerror(errno));
+	if (dir < 0 && errno == ENOENT)
+		complain("%s: there is no such table", path);
+	else if (dir < 0)
+		complain_refused(path, path, -errno);
+	if (dir < 0)
 		return -1;
-	}
 	if (faccessat(dir, ".scan", F_OK, 0) == 0)
 		return dir;
-	if (faccessat(dir, ".tabletfs", F_OK, 0) == 0)
+	if (errno == EACCES)
+		complain_refused(path, path, -EACCES);
+	else if (faccessat(dir, ".tabletfs", F_OK, 0) == 0)
 		complain("%s: a mount, not a table: TABLE_PATH is %s%sTABLE", path, path, path[strlen(path) - 1] == '/' ? "" : "/");
 	else
 		complain("%s: not a table of a mounted store: TABLE_PATH is MOUNTPOINT/TABLE", path);
@@ -149,7 +153,6 @@ static int scan_open_row(const struct arguments *a, const char *path, struct tfs
 {
 	struct buf below = {0}, behind = {0};
 	struct clauses parsed = {0};
-	const char *reason;
 	int dir = -EXIT_USAGE;
 
 	if (!clauses_path(a, &below))
@@ -168,14 +171,8 @@ static int scan_open_row(const struct arguments *a, const char *path, struct tfs
 		goto out;
 	}
 	dir = open_below(dir, text(".scan%s%.*s", below.n ? "/" : "", (int)below.n, (const char *)below.p), O_PATH | O_DIRECTORY);
-	if (dir == -EINVAL)
-		complain("%s",
-			(reason = refusal(text("%s/..", path), getpid()))
-				? reason
-				: text("%.*s: there is no such family, or an expression is not valid", (int)below.n,
-					  (const char *)below.p));
-	else if (dir < 0)
-		complain("%s: %s", path, strerror(-dir));
+	if (dir < 0)
+		complain_refused(path, text("%s/.scan/%.*s", path, (int)below.n, (const char *)below.p), dir);
 	dir = dir == -EINVAL ? -EXIT_USAGE : dir < 0 ? -EXIT_ERROR : dir;
 out:
 	clauses_fini(&parsed);
@@ -200,7 +197,8 @@ bool scan_clauses_of(const struct arguments *a, struct clauses *out)
 	return valid;
 }
 
-int scan_copy(int dir, const char *name, const char *shown, int (*put)(void *arg, struct tfs_bytes piece), void *arg)
+int scan_copy(
+	int dir, const char *table, const char *name, const char *shown, int (*put)(void *arg, struct tfs_bytes piece), void *arg)
 {
 	uint8_t *piece = malloc(TRANSFER_BYTES);
 	int fd = open_below(dir, name, O_RDONLY), status = 0;
@@ -213,9 +211,7 @@ int scan_copy(int dir, const char *name, const char *shown, int (*put)(void *arg
 	if (fd == -ENOENT)
 		status = EXIT_NOTHING;
 	else if (fd < 0 || n < 0) {
-		int err = fd < 0 ? -fd : errno;
-
-		complain("%s: %s%s", shown, strerror(err), err == EOPNOTSUPP ? " (a read-only mount has no streams)" : "");
+		complain_refused(table, shown, fd < 0 ? fd : -errno);
 		status = EXIT_ERROR;
 	}
 	if (fd >= 0)
@@ -233,9 +229,9 @@ static int put_out(void *bytes, struct tfs_bytes piece)
 	return 0;
 }
 
-static int copy_out(int dir, const char *name, const char *shown, uint64_t *bytes)
+static int copy_out(int dir, const char *table, const char *name, uint64_t *bytes)
 {
-	return scan_copy(dir, name, shown, put_out, bytes);
+	return scan_copy(dir, table, name, text("%s/%s", table, name), put_out, bytes);
 }
 
 /* Prints the cells from a data directory. */
@@ -258,14 +254,14 @@ static int scan_run(const struct arguments *a)
 	if (stored_is(a->operand[0]) && strcmp(format, "keys") != 0)
 		return scan_stored(a, (struct tfs_bytes){0}, *format == 't' ? LINE_TSV : LINE_JSON, NULL);
 	dir = scan_open(a, a->operand[0]);
-	return dir < 0 ? -dir : copy_out(dir, text(".%s", format), a->operand[0], NULL);
+	return dir < 0 ? -dir : copy_out(dir, a->operand[0], text(".%s", format), NULL);
 }
 
 static int count_run(const struct arguments *a)
 {
 	int dir = scan_open(a, a->operand[0]);
 
-	return dir < 0 ? -dir : copy_out(dir, ".count", a->operand[0], NULL);
+	return dir < 0 ? -dir : copy_out(dir, a->operand[0], ".count", NULL);
 }
 
 /* ---- get ---- */
@@ -279,7 +275,7 @@ static int get_row(const struct arguments *a, struct tfs_bytes key)
 		status = scan_stored(a, key, LINE_TSV, &bytes);
 	} else {
 		dir = scan_open_row(a, a->operand[0], key);
-		status = dir < 0 ? -dir : copy_out(dir, ".tsv", a->operand[0], &bytes);
+		status = dir < 0 ? -dir : copy_out(dir, a->operand[0], ".tsv", &bytes);
 	}
 	return status == 0 && bytes == 0 ? EXIT_NOTHING : status;
 }
@@ -313,7 +309,7 @@ static int get_cell(const struct arguments *a, struct tfs_bytes row, const char 
 	if (buf_u8(&path, 0))
 		no_memory();
 	dir = scan_open_table(a->operand[0]);
-	status = dir < 0 ? EXIT_ERROR : copy_out(dir, (const char *)path.p, column, NULL);
+	status = dir < 0 ? EXIT_ERROR : copy_out(dir, a->operand[0], (const char *)path.p, NULL);
 out:
 	mutation_lines_fini(&lines);
 	buf_fini(&path);
@@ -355,7 +351,7 @@ static int splits_run(const struct arguments *a)
 		return bad_usage(&splits_command, "-n N is needed, from 1 to %d", RANGES_MOST);
 	if (!stored_is(a->operand[0])) {
 		dir = scan_open_table(a->operand[0]);
-		return dir < 0 || copy_out(dir, text(".splits.%lu", n), a->operand[0], NULL) ? EXIT_CANNOT : 0;
+		return dir < 0 || copy_out(dir, a->operand[0], text(".splits.%lu", n), NULL) ? EXIT_CANNOT : 0;
 	}
 	if (place_open(&p, a->operand[0], false))
 		return EXIT_CANNOT;

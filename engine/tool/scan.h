@@ -32,10 +32,11 @@ int scan_open_table(const char *path);
 /* Opens the directory of the clauses in the mounted table `path`.  Returns a descriptor or, after an error, which it prints, the negative exit code. */
 int scan_open(const struct arguments *a, const char *path);
 /*
- * Copies the file below dir in pieces to put, until it returns an exit code other than 0, and closes dir.  Returns the exit
- * code, 1 without a message if there is no such file.
+ * Copies the file `name` below dir, of the table with this path, in pieces to put, until it returns an exit code other than 0,
+ * and closes dir.  Returns the exit code, 1 without a message if there is no such file.
  */
-int scan_copy(int dir, const char *name, const char *shown, int (*put)(void *arg, struct tfs_bytes piece), void *arg);
+int scan_copy(
+	int dir, const char *table, const char *name, const char *shown, int (*put)(void *arg, struct tfs_bytes piece), void *arg);
 /* Appends the row key that the user wrote with escapes.  Returns false after a message. */
 bool scan_row_key(const char *shown, struct buf *out);
 /* Reads lines of mutation_lines.h, without a table.  Returns 0, also if they are too long, or an exit code after a message.  The caller calls mutation_lines_fini in any case. */

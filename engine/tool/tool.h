@@ -46,12 +46,17 @@ extern const struct command check_command, repair_command, dump_command, put_com
 /* Prints one line "tabletctl: ..." on standard error. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Complains about the use of subcommand c, and names its help.  fmt is a literal with an argument.  Is EXIT_CANNOT. */
-/*
- * Returns the path and the reason of the last call of a process that the mount has refused, as its file /.tabletfs/refused
- * has them; NULL: there is none.  The text is not freed.
- */
-const char *refusal(const char *mountpoint, pid_t process);
 #define bad_usage(c, fmt, ...) (complain("%s: " fmt "; see 'tabletctl %s -h'", (c)->name, __VA_ARGS__, (c)->name), EXIT_CANNOT)
+/*
+ * Returns the path and the reason of the last call of a process that a mount has refused since this program began, as the
+ * mount's file /.tabletfs/refused has them.  path: the mount point or a path below it, which may be absent.  NULL: there is
+ * none.  The text is not freed.
+ */
+const char *refusal(const char *path, pid_t process);
+/* Complains about an error, -errno, of this process's last system call below `path` in a mount: the mount's reason, or else "about: " and the error's text. */
+void complain_refused(const char *path, const char *about, int err);
+/* To be called when the program begins. */
+void refusals_begin(void);
 
 /* The next functions end the program, with EXIT_CANNOT and a message, if there is no memory. */
 void no_memory(void) __attribute__((noreturn));

@@ -49,10 +49,17 @@ static int cannot_open(struct place *p, const char *why)
 
 static int open_mounted(struct place *p, bool make)
 {
-	if (make && mkdir(p->path, 0777) && errno != EEXIST)
-		return cannot_open(p, strerror(errno));
+	if (make && mkdir(p->path, 0777) && errno != EEXIST) {
+		complain_refused(p->path, p->path, -errno);
+		return EXIT_CANNOT;
+	}
 	p->dir = open(p->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return p->dir < 0 ? cannot_open(p, errno == ENOENT ? "there is no such table" : strerror(errno)) : 0;
+	if (p->dir >= 0)
+		return 0;
+	if (errno == ENOENT)
+		return cannot_open(p, "there is no such table");
+	complain_refused(p->path, p->path, -errno);
+	return EXIT_CANNOT;
 }
 
 static int open_stored(struct place *p, const char *datadir, const char *name, bool make)
