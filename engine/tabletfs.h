@@ -246,7 +246,7 @@ struct tfs_table;
 TFS_API bool tfs_name_valid(const char *name);
 /* -EEXIST; -EINVAL for the name.  A new table has no families, one group "default", and is_set is false in its schema. */
 TFS_API int tfs_table_create(struct tfs_store *s, const char *name, uid_t uid, gid_t gid, mode_t mode) TFS_CHECKED;
-/* -ENOENT; -EPERM if the table is protected; -ENOTEMPTY if it has cells.  Durable on return. */
+/* -ENOENT; -EPERM if the table is protected; -EROFS if it is readonly; -ENOTEMPTY if it has cells.  Durable on return. */
 TFS_API int tfs_table_drop(struct tfs_store *s, const char *name) TFS_CHECKED;
 /*
  * Removes all cells, as fast from a large table as from a small one: the table gets a new set of
@@ -351,6 +351,11 @@ struct tfs_script {
 	struct tfs_bytes text; /* any bytes */
 	int64_t mtime_us;
 };
+enum tfs_protect {
+	TFS_PROTECT_NONE,
+	TFS_PROTECT_TABLE, /* the table is neither dropped nor truncated, and no family of it is dropped */
+	TFS_PROTECT_DATA,  /* also, a mutation that deletes cells is refused; writes and moves are not */
+};
 /* One state of a table's schema.  Immutable. */
 struct tfs_schema {
 	uint32_t table_id; /* never changes */
@@ -370,7 +375,8 @@ struct tfs_schema {
 	uint64_t tablet_size; /* bytes */
 	int salt;             /* as in .schema: 0, or the number of ranges over which rows are spread */
 	int salt_in_use; /* equals salt, unless that was set while the table had rows: it takes effect when the table is empty */
-	bool protect;    /* the table is neither dropped nor truncated, and no family of it is dropped */
+	enum tfs_protect protect;
+	bool readonly; /* only the schema and the name of the table change; the table is neither dropped nor truncated */
 	const struct tfs_bytes
 		*splits; /* the rows at which new tablets of the table are split; keys as in tfs_tablet.begin, ascending */
 	unsigned split_count;
@@ -441,7 +447,7 @@ TFS_API int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struc
 /*
  * Replaces the whole schema by libconfig text, or changes nothing.  mtime_us may be TFS_NO_TIME for now.  Returns -EINVAL if
  * the text is not a valid schema, -EBUSY if it leaves out a family that has cells and does not say allow_delete = true, -EPERM
- * if it leaves out a family of a protected table.  If why is not NULL, *why is NULL or line and reason; the caller frees it.
+ * if it leaves out a family of a protected table, -EROFS of a readonly one.  If why is not NULL, *why is NULL or line and reason; the caller frees it.
  *
  * On behalf of a user (tfs_table_as), owners, groups and modes that this user could not set by chown and chmod are ignored: an
  * existing family retains its own, a new one gets the table's.  Then the call returns 0 and *why names them.
@@ -458,7 +464,7 @@ enum tfs_schema_op {
 	TFS_SCHEMA_TIME,        /* mtime_us of .schema */
 	TFS_SCHEMA_HIDE,        /* flag: .schema is unlinked; not flag: it is listed again */
 	TFS_SCHEMA_FAMILY_ADD,  /* name; uid, gid, mode of the creator; -EEXIST */
-	TFS_SCHEMA_FAMILY_DROP, /* -EBUSY if it has cells; -EPERM if the table is protected */
+	TFS_SCHEMA_FAMILY_DROP, /* -EBUSY if it has cells; -EPERM if the table is protected; -EROFS if it is readonly */
 	TFS_SCHEMA_FAMILY_MODE,
 	TFS_SCHEMA_FAMILY_OWNER,
 	TFS_SCHEMA_FAMILY_GC,
@@ -595,8 +601,9 @@ struct tfs_result {
 /*
  * Applies all operations atomically, in order: an operation sees the effect of earlier operations on the same column.  results:
  * NULL, or an array with an element per operation; after an error only `failed` is set in it.  -ENOENT the table was dropped;
- * -EINVAL unknown family or bad argument; -EFBIG; -E2BIG; -ECANCELED a check failed.  After an I/O error it is unknown whether
- * the mutation was applied; after any other it was not.
+ * -EINVAL unknown family or bad argument; -EFBIG; -E2BIG; -ECANCELED a check failed; -EPERM a delete, and the data of the table
+ * is protected; -EROFS the table is readonly or a snapshot.  After an I/O error it is unknown whether the mutation was applied;
+ * after any other it was not.
  */
 TFS_API int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results) TFS_CHECKED;
 

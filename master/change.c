@@ -88,6 +88,15 @@ static bool drops_family(const struct tfs_schema *old, const struct tfs_schema *
 	return false;
 }
 
+int master_may_remove(const struct tfs_schema *p, char **why)
+{
+	if (p->readonly)
+		why_set(why, "the table is readonly: first write readonly = false into its .schema");
+	else if (p->protect)
+		why_set(why, "the table is protected: first write protect = false into its .schema");
+	return p->readonly ? -EROFS : p->protect ? -EPERM : 0;
+}
+
 /* Time between two checks of the tables with a pending salt.  The checks take at most a 20th of the time. */
 #define CHECK_PAUSE_US 1000000
 #define CHECK_SHARE 20
@@ -163,10 +172,8 @@ static int schema_replace(struct master *m, const struct schema *old, struct sch
 	const bool blocked = check || may_need_tablets(schema_public(next), how);
 	int err = 0;
 
-	if (p->protect && (drops || how == CHANGE_TRUNCATE)) {
-		why_set(&a->why, "the table is protected: first write protect = false into its .schema");
-		err = -EPERM;
-	}
+	if (drops || how == CHANGE_TRUNCATE)
+		err = master_may_remove(p, &a->why);
 	if (!err && blocked)
 		err = master_block_writes(m, p->tablets_id);
 	if (err)
@@ -286,6 +293,12 @@ out:
 	return err;
 }
 
+/* Returns true if .schema is removed from the listing of a table whose files are not removed. */
+static bool hides_kept(const struct tfs_schema *old, const struct tfs_schema *next)
+{
+	return next->is_hidden && !old->is_hidden && (old->protect == TFS_PROTECT_DATA || old->readonly);
+}
+
 int master_schema_change(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	struct schema *old = NULL, *next = NULL;
@@ -298,8 +311,13 @@ int master_schema_change(struct master *m, const struct ms_request *q, struct ms
 		goto out;
 	if (!err)
 		err = schema_edit(old, q->edit, clock_now(m->clock), &next, &a->why);
-	if (!err)
-		err = schema_replace(m, old, next, version, CHANGE_EDIT, q->number, a);
+	if (!err && hides_kept(schema_public(old), schema_public(next))) {
+		err = master_may_remove(schema_public(old), &a->why);
+		schema_put(next);
+	}
+	if (err)
+		goto out;
+	err = schema_replace(m, old, next, version, CHANGE_EDIT, q->number, a);
 out:
 	schema_put(old);
 	return err;

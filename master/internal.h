@@ -83,6 +83,8 @@ uint64_t master_term(const struct master *m);
 void table_file_name(char *file, const char *name);
 /* -EBUSY, with a reason, if the table has snapshots: then it must not lose its rows as a whole. */
 int master_has_snapshots(struct master *m, const struct tfs_schema *p, char **why) TFS_MUST;
+/* Returns -EROFS if the table is readonly, -EPERM if it is protected, with *why: neither it nor a family of it is dropped (change.c). */
+int master_may_remove(const struct tfs_schema *p, char **why) TFS_MUST;
 /*
  * Replaces the table's file if its version is still `version`.  If s names other tablets than
  * `old`, the same multi-operation makes the note that the tablets of `old` are dropped.

@@ -68,12 +68,14 @@ int master_table_create(struct master *m, const struct ms_request *q, struct ms_
 	return err;
 }
 
-/* Blocks the table's writes.  -EPERM: it is protected; -ENOTEMPTY: it has a cell.  After any error the writes are not blocked. */
-static int block_to_drop(struct master *m, const struct tfs_schema *p)
+/* Blocks the table's writes.  -EPERM, -EROFS: master_may_remove; -ENOTEMPTY: it has a cell.  After any error the writes are not blocked. */
+static int block_to_drop(struct master *m, const struct tfs_schema *p, char **why)
 {
 	bool has;
-	int err = p->protect ? -EPERM : master_block_writes(m, p->tablets_id);
+	int err = master_may_remove(p, why);
 
+	if (!err)
+		err = master_block_writes(m, p->tablets_id);
 	if (err)
 		return err;
 	err = master_has_cells(m, p, 0, &has);
@@ -98,7 +100,7 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 	id = schema_public(s)->tablets_id;
 	err = master_has_snapshots(m, schema_public(s), &a->why);
 	if (!err)
-		err = block_to_drop(m, schema_public(s));
+		err = block_to_drop(m, schema_public(s), &a->why);
 	if (!err) {
 		table_file_name(file, q->name);
 		ops[0] = (struct lock_op){.name = file, .what = LOCK_REMOVE, .expect = version};
@@ -144,7 +146,7 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	} else if (!err) {
 		err = master_has_snapshots(m, schema_public(to), &a->why);
 		if (!err)
-			err = block_to_drop(m, schema_public(to));
+			err = block_to_drop(m, schema_public(to), &a->why);
 		blocked = !err;
 	}
 	if (!err)

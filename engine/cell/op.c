@@ -14,11 +14,16 @@ static bool op_empties(const struct op *op)
 		(op->w.truncate_to == 0 || (op->w.truncate_to == UINT64_MAX && op->w.base == TFS_BASE_EMPTY));
 }
 
+bool op_deletes(const struct op *op)
+{
+	return op->kind == OP_DELETE_VERSION || op->kind == OP_DELETE_COLUMN || op->kind == OP_DELETE_FAMILY ||
+		op->kind == OP_DELETE_ROW;
+}
+
 bool ops_only_remove(const struct op *ops, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
-		if (ops[i].kind != OP_DELETE_VERSION && ops[i].kind != OP_DELETE_COLUMN && ops[i].kind != OP_DELETE_FAMILY &&
-			ops[i].kind != OP_DELETE_ROW && ops[i].kind != OP_CHECK && !op_empties(&ops[i]))
+		if (!op_deletes(&ops[i]) && ops[i].kind != OP_CHECK && !op_empties(&ops[i]))
 			return false;
 	return true;
 }

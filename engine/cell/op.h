@@ -50,6 +50,7 @@ struct row_mutation {
 };
 /* Returns true if the operations only remove or empty cells.  Such mutations are accepted on a full disk. */
 bool ops_only_remove(const struct op *ops, unsigned count);
+bool op_deletes(const struct op *op);
 
 /* Identifies a mutation, so that it is not applied twice: the client, its number, the client's lowest unanswered number.  client 0: none. */
 struct op_token {

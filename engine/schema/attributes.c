@@ -22,7 +22,8 @@ const struct attribute table_attributes[] = {
 		"tablet_size is a size from 64K to 1T"},
 	{"salt", VALUE_SALT, OF(schema, pub.salt), 0, SCHEMA_SALT_MAX, "salt is 0, or a number from 2 to 255"},
 	{"mkdir_families", VALUE_BOOLEAN, OF(schema, pub.mkdir_families)},
-	{"protect", VALUE_BOOLEAN, OF(schema, pub.protect)},
+	{"protect", VALUE_PROTECT, OF(schema, pub.protect)},
+	{"readonly", VALUE_BOOLEAN, OF(schema, pub.readonly)},
 	{"snapshot_maxage", VALUE_DURATION, OF(schema, pub.snapshot_maxage_us), 1, INT64_MAX,
 		"snapshot_maxage is a duration, such as \"30d\""},
 	{"changes", VALUE_DURATION, OF(schema, pub.changes_us), 1, INT64_MAX, "changes is a duration, such as \"7d\""},
@@ -127,6 +128,11 @@ int attribute_set(struct schema *s, void *target, const struct attribute *a, con
 		if (!yes && strcmp(value, "false") != 0)
 			return schema_refuse(reason, a->wanted);
 		*(bool *)member = yes;
+		return 0;
+	case VALUE_PROTECT:
+		if (!yes && strcmp(value, "false") != 0 && strcmp(value, "data") != 0)
+			return schema_refuse(reason, "protect is true, false or \"data\"");
+		*(enum tfs_protect *)member = yes ? TFS_PROTECT_TABLE : *value == 'd' ? TFS_PROTECT_DATA : TFS_PROTECT_NONE;
 		return 0;
 	case VALUE_GC:
 		return set_gc(s, member, value, reason);

@@ -70,6 +70,8 @@ static int render_splits(const struct tfs_schema *t, struct buf *out)
 
 static int render_table(const struct tfs_schema *t, struct buf *out)
 {
+	static const char *const protect[] = {
+		[TFS_PROTECT_NONE] = "", [TFS_PROTECT_TABLE] = "protect = true;\n", [TFS_PROTECT_DATA] = "protect = \"data\";\n"};
 	char user[256], group[256], size[32];
 
 	if (render_setting(out, "owner", value_user(t->uid, user)) ||
@@ -78,8 +80,8 @@ static int render_table(const struct tfs_schema *t, struct buf *out)
 		render_setting(out, "tablet_size", value_size(t->tablet_size, size)))
 		return -ENOMEM;
 	out->p[out->n - 1] = '\n';
-	if (buf_printf(out, "salt = %d;\n%s%s", t->salt, t->mkdir_families ? "mkdir_families = true;\n" : "",
-		    t->protect ? "protect = true;\n" : ""))
+	if (buf_printf(out, "salt = %d;\n%s%s%s", t->salt, t->mkdir_families ? "mkdir_families = true;\n" : "", protect[t->protect],
+		    t->readonly ? "readonly = true;\n" : ""))
 		return -ENOMEM;
 	if (t->snapshot_maxage_us) {
 		if (render_setting(out, "snapshot_maxage", value_duration(t->snapshot_maxage_us, size)))

@@ -272,6 +272,8 @@ int schema_store(const struct schema *s, struct store_schema **out)
 	t->tablet_bytes = s->pub.tablet_size;
 	t->salt = (uint32_t)s->pub.salt_in_use;
 	t->changes_us = s->pub.snapshot_of ? 0 : s->pub.changes_us;
+	t->keeps_data = s->pub.protect == TFS_PROTECT_DATA;
+	t->readonly = s->pub.readonly;
 	t->families = calloc(s->pub.family_count + 1, sizeof *t->families);
 	t->groups = calloc(s->pub.group_count + 1, sizeof *t->groups);
 	t->splits = calloc(s->pub.split_count + 1, sizeof *t->splits);

@@ -18,8 +18,9 @@
  *	of a snapshot (flag 8): u32 id of its table  i64 the instant that it shows
  *	if flag 128 is set: i64 snapshot_maxage
  *	unless both are 0 and neither of the next two follows: u64, u64 numbers of the requests that made it and that changed it last
- *	if there are scripts, or changes are kept: u16 count, scripts: lstr name  i64 mtime  lstr text
- *	if changes are kept: i64 for so long
+ *	if there are scripts, or one of the next two follows: u16 count, scripts: lstr name  i64 mtime  lstr text
+ *	if changes are kept, or the next follows: i64 for so long, or 0
+ *	unless they are 0: u8 more flags (1 protect = "data", with flag 32, 2 readonly)
  *	u32 CRC-32C of all bytes before it
  * Groups and families are in the order of their ids, scripts in the order of their
  * names.  The decoder accepts valid
@@ -42,6 +43,9 @@
 #define FLAG_PROTECT 32u
 #define FLAG_SPLITS 64u
 #define FLAG_MAXAGE 128u
+/* More flags. */
+#define MORE_DATA 1u
+#define MORE_READONLY 2u
 
 /* ---- encode ---- */
 
@@ -70,15 +74,28 @@ static int encode_splits(const struct tfs_schema *t, struct buf *out)
 	return err;
 }
 
-static int encode_scripts(const struct schema *s, struct buf *out)
+static uint8_t more_flags(const struct schema *s)
 {
-	int err = s->pub.script_count || s->pub.changes_us ? buf_be16(out, (uint16_t)s->pub.script_count) : 0;
+	return (uint8_t)((s->pub.protect == TFS_PROTECT_DATA ? MORE_DATA : 0) | (s->pub.readonly ? MORE_READONLY : 0));
+}
+
+/* Returns true if fields follow the numbers of requests. */
+static bool has_more(const struct schema *s)
+{
+	return s->pub.script_count || s->pub.changes_us || more_flags(s);
+}
+
+static int encode_more(const struct schema *s, struct buf *out)
+{
+	int err = has_more(s) ? buf_be16(out, (uint16_t)s->pub.script_count) : 0;
 
 	for (unsigned i = 0; i < s->pub.script_count && !err; i++)
 		err = buf_lstr(out, tfs_str(s->scripts[i].name)) || buf_be64(out, (uint64_t)s->scripts[i].mtime_us) ||
 			buf_lstr(out, s->scripts[i].text);
-	if (!err && s->pub.changes_us)
+	if (!err && (s->pub.changes_us || more_flags(s)))
 		err = buf_be64(out, (uint64_t)s->pub.changes_us);
+	if (!err && more_flags(s))
+		err = buf_u8(out, more_flags(s));
 	return err;
 }
 
@@ -117,10 +134,9 @@ int schema_encode(const struct schema *s, struct buf *out)
 		goto fail;
 	if (s->pub.snapshot_maxage_us && buf_be64(out, (uint64_t)s->pub.snapshot_maxage_us))
 		goto fail;
-	if ((s->made || s->changed || s->pub.script_count || s->pub.changes_us) &&
-		(buf_be64(out, s->made) || buf_be64(out, s->changed)))
+	if ((s->made || s->changed || has_more(s)) && (buf_be64(out, s->made) || buf_be64(out, s->changed)))
 		goto fail;
-	if (encode_scripts(s, out))
+	if (encode_more(s, out))
 		goto fail;
 	if (envelope_end(out, from))
 		goto fail;
@@ -202,7 +218,7 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 	t->mkdir_families = flags & FLAG_MKDIR;
 	t->snapshot_of = flags & FLAG_SNAPSHOT ? 1 : 0; /* the id follows the text */
 	t->snapshot_of_all = flags & FLAG_OF_ALL;
-	t->protect = flags & FLAG_PROTECT;
+	t->protect = flags & FLAG_PROTECT ? TFS_PROTECT_TABLE : TFS_PROTECT_NONE;
 	t->snapshot_maxage_us = flags & FLAG_MAXAGE ? 1 : 0; /* it follows the text */
 	t->mtime_us = (int64_t)mtime;
 	return !(flags & FLAG_SPLITS) || decode_splits(s, r, no_memory);
@@ -287,11 +303,33 @@ static bool decode_numbers(struct schema *s, struct reader *r)
 	return !reader_left(r) || (get_be64(r, &s->made) && get_be64(r, &s->changed) && (s->made || s->changed || reader_left(r)));
 }
 
+/* Reads the last fields.  scripts: there are scripts, so the fields may be absent. */
+static bool decode_more(struct schema *s, struct reader *r, bool scripts)
+{
+	struct tfs_schema *t = &s->pub;
+	uint64_t changes;
+	uint8_t more = 0;
+
+	if (!reader_left(r))
+		return scripts;
+	if (!get_be64(r, &changes) || changes > INT64_MAX)
+		return false;
+	t->changes_us = (int64_t)changes;
+	if (!reader_left(r))
+		return changes > 0;
+	if (!get_u8(r, &more) || !more || more & ~(MORE_DATA | MORE_READONLY) || (more & MORE_DATA && !t->protect))
+		return false;
+	if (more & MORE_DATA)
+		t->protect = TFS_PROTECT_DATA;
+	t->readonly = more & MORE_READONLY;
+	return true;
+}
+
 static bool decode_scripts(struct schema *s, struct reader *r, bool *no_memory)
 {
 	const char *name, *last = "", *reason;
 	struct tfs_bytes text;
-	uint64_t mtime, changes;
+	uint64_t mtime;
 	uint16_t count;
 	int err = 0;
 
@@ -307,14 +345,7 @@ static bool decode_scripts(struct schema *s, struct reader *r, bool *no_memory)
 		err = draft_script(s, name, text, (int64_t)mtime, &reason);
 	}
 	*no_memory = err == -ENOMEM;
-	if (err)
-		return false;
-	if (!reader_left(r))
-		return count > 0;
-	if (!get_be64(r, &changes) || !changes || changes > INT64_MAX)
-		return false;
-	s->pub.changes_us = (int64_t)changes;
-	return true;
+	return !err && decode_more(s, r, count > 0);
 }
 
 /* Reads the fields of a snapshot.  A snapshot's table id is above the id of the table that it shows. */

@@ -84,6 +84,7 @@ enum value_form {
 	VALUE_SALT, /* a number that is not 1 */
 	VALUE_DURATION,
 	VALUE_BOOLEAN,
+	VALUE_PROTECT,
 	VALUE_GC,
 	VALUE_GROUP,
 	VALUE_TYPE,

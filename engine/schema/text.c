@@ -40,6 +40,7 @@ static const unsigned types_of[] = {
 	[VALUE_SALT] = INTEGER,
 	[VALUE_DURATION] = STRING,
 	[VALUE_BOOLEAN] = BOOLEAN,
+	[VALUE_PROTECT] = STRING | BOOLEAN,
 	[VALUE_GC] = STRING,
 	[VALUE_GROUP] = STRING,
 	[VALUE_TYPE] = STRING,
@@ -87,6 +88,7 @@ static int wrong_type(const config_setting_t *c, unsigned types, char **why)
 		[INTEGER] = "a whole number",
 		[STRING | INTEGER] = "a string in quotes or a whole number",
 		[BOOLEAN] = "true or false",
+		[STRING | BOOLEAN] = "true, false or a string in quotes",
 	};
 
 	return why_line(why, line_of(c), "%s: not of the right type: %s is wanted", shown_name(c), wanted[types]);
@@ -467,7 +469,8 @@ int schema_set_text(
 	s->pub.mode = 0755;
 	s->pub.tablet_size = (uint64_t)128 << 20;
 	s->pub.salt = 0;
-	s->pub.mkdir_families = s->pub.protect = false;
+	s->pub.mkdir_families = s->pub.readonly = false;
+	s->pub.protect = TFS_PROTECT_NONE;
 	s->pub.snapshot_maxage_us = 0;
 	s->pub.changes_us = 0;
 	s->pub.mtime_us = mtime_us;

@@ -38,10 +38,11 @@ struct store_group {
 struct store_schema {
 	uint32_t refs; /* atomic */
 	uint64_t generation;
-	uint64_t tablet_bytes; /* a larger tablet is split; if it is 0, no tablet is split */
-	uint32_t salt;         /* the salt of the row keys; tablets ignore it */
-	int64_t changes_us;    /* changes are kept for so long; 0: they are not */
-	struct buf *splits;    /* two tablets that meet at one of these rows are not merged automatically; tablets ignore them */
+	uint64_t tablet_bytes;     /* a larger tablet is split; if it is 0, no tablet is split */
+	uint32_t salt;             /* the salt of the row keys; tablets ignore it */
+	int64_t changes_us;        /* changes are kept for so long; 0: they are not */
+	bool keeps_data, readonly; /* mutations that delete, or all, are refused; tablets ignore it */
+	struct buf *splits; /* two tablets that meet at one of these rows are not merged automatically; tablets ignore them */
 	unsigned split_count;
 	struct store_family *families; /* in id order */
 	unsigned family_count;

@@ -4,6 +4,7 @@
 
 #include "fs/base/access.h"
 #include "fs/base/node_ops.h"
+#include "fs/base/reply.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -139,6 +140,42 @@ bool permit_is_sticky(struct node *dir)
 int permit_sticky(struct node *dir, struct node *n)
 {
 	return permit_is_sticky(dir) ? permit_owner(n) : 0;
+}
+
+/* Returns true for cells, the directories above them, and the files that change cells. */
+static bool is_data(enum node_kind kind)
+{
+	return kind == NODE_ROW || kind == NODE_ROW_PART || kind == NODE_FAMILY || kind == NODE_CELL_PART || kind == NODE_VERSION ||
+		kind == NODE_PLAIN || kind == NODE_MUTATE || kind == NODE_ROW_JSON || kind == NODE_IMPORT;
+}
+
+int permit_data(struct node *n, const char *name, enum node_kind kind, bool removes)
+{
+	const struct tfs_schema *s;
+	bool readonly, keeps;
+
+	if (!is_data(kind) && !(removes && kind == NODE_SCHEMA))
+		return 0;
+	if (!node_table(n) || tfs_schema_get(node_store_table(n), &s))
+		return 0; /* the call itself fails */
+	readonly = s->readonly && !s->snapshot_of;
+	keeps = s->protect == TFS_PROTECT_DATA && !s->snapshot_of;
+	tfs_schema_put(s);
+	if (readonly)
+		return refuse(-EROFS, n, name, TABLE_READONLY);
+	return keeps && removes ? refuse(-EPERM, n, name, TABLE_KEEPS_DATA) : 0;
+}
+
+bool permit_keeps_data(struct node *n)
+{
+	const struct tfs_schema *s;
+	bool keeps;
+
+	if (tfs_schema_get(node_store_table(n), &s))
+		return false;
+	keeps = s->protect == TFS_PROTECT_DATA;
+	tfs_schema_put(s);
+	return keeps;
 }
 
 /* Returns true if the mounter may search the table and, unless f is NULL, the family. */

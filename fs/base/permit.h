@@ -44,6 +44,13 @@ int permit_setattr(struct node *n, const struct stat *attr, int to_set, bool by_
 bool permit_is_sticky(struct node *dir);
 /* Returns -EPERM if the directory is sticky and the user may not remove its entry n. */
 int permit_sticky(struct node *dir, struct node *n) TFS_MUST;
+/*
+ * Checks the schema of n's table before a change of n, or of an entry `name` of n that has this kind.  removes: the entry is
+ * removed.  -EPERM, logged: the data of the table is protected; -EROFS, logged: the table is readonly.  The server checks again.
+ */
+int permit_data(struct node *n, const char *name, enum node_kind kind, bool removes) TFS_MUST;
+/* Returns true if cells of n's table are not deleted. */
+bool permit_keeps_data(struct node *n);
 /* Returns true if the user of the mount has lost the permission to search a directory.  before NULL: unknown. */
 bool permit_search_lost(const struct tfs_schema *before, const struct tfs_schema *now);
 

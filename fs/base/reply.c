@@ -245,8 +245,25 @@ int refuse(int err, struct node *n, const char *name, const char *fmt, ...)
 	return err;
 }
 
+/* Returns the reason if the schema of n's table refuses changes with err, else NULL. */
+static const char *reason_of_table(int err, struct node *n)
+{
+	const struct tfs_schema *s;
+	const char *reason;
+
+	if ((err != -EPERM && err != -EROFS) || !node_table(n) || tfs_schema_get(node_store_table(n), &s))
+		return NULL;
+	reason = err == -EROFS && s->readonly                     ? TABLE_READONLY
+		: err == -EPERM && s->protect == TFS_PROTECT_DATA ? TABLE_KEEPS_DATA
+								  : NULL;
+	tfs_schema_put(s);
+	return reason;
+}
+
 int refuse_store(int err, struct node *n, const char *name, const char *doing)
 {
+	const char *reason;
+
 	switch (err < 0 ? -err : 0) {
 	case 0:
 	case ENOENT:
@@ -260,6 +277,7 @@ int refuse_store(int err, struct node *n, const char *name, const char *doing)
 	case EINTR:
 		return err;
 	default:
-		return refuse(err, n, name, "%s", doing);
+		reason = refusal_logged ? NULL : reason_of_table(err, n);
+		return refuse(err, n, name, "%s", reason ? reason : doing);
 	}
 }

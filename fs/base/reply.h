@@ -11,6 +11,10 @@
 void reply_err(fuse_req_t req, int r); /* r: 0 or -errno */
 /* Called before a thread takes a request. */
 void refuse_begin(void);
+/* Reasons of the schema of a table. */
+#define TABLE_PROTECTED "the table is protected: first write protect = false into its .schema"
+#define TABLE_KEEPS_DATA "the data of the table is protected: first write protect = true or false into its .schema"
+#define TABLE_READONLY "the table is readonly: first write readonly = false into its .schema"
 /* Logs "PATH: reason: text of errno" and returns r.  Only the first call in a request logs, because it knows the reason best.  name: a child of n, or NULL. */
 int refuse(int r, struct node *n, const char *name, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Appends a header and the newest refusals, the oldest first.  root and the mounting user see all, other users their own. */

@@ -14,6 +14,7 @@
  * In .latest a set time takes precedence over order: the version gets exactly
  * that time, and the versions above it are deleted in the same mutation.
  */
+#include "fs/base/permit.h"
 #include "fs/base/access.h"
 #include "fs/base/extra.h"
 #include "fs/file/counter.h"
@@ -137,7 +138,8 @@ static void replaced_note(
 static int replaced_apply(
 	struct content *content, struct cell_place *p, const struct tfs_write *out, struct tfs_result *result, struct changes *c)
 {
-	bool drop = out->drop_newer && content->committed && content->commit_ts != content->time;
+	bool drop =
+		out->drop_newer && content->committed && content->commit_ts != content->time && !permit_keeps_data(content->target);
 	struct tfs_result results[2] = {0};
 	struct replaced g = {0};
 	int err = replaced_add(content, out, &g);

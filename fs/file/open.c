@@ -474,6 +474,11 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		reply_err(req, refuse(-EROFS, n, NULL, "a snapshot cannot be changed"));
 		return;
 	}
+	if (((fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC) &&
+		(err = permit_data(n, NULL, (enum node_kind)n->kind, false))) {
+		reply_err(req, err);
+		return;
+	}
 	if (node_ops(n)->sequential) {
 		err = sequential_open(req, n, fi);
 		if (err)

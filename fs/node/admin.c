@@ -12,6 +12,7 @@
 #include "engine/bulk/splits.h"
 #include "fs/base/access.h"
 #include "fs/base/dir_time.h"
+#include "fs/base/permit.h"
 #include "fs/base/reply.h"
 #include "fs/file/stage.h"
 #include "fs/node/made.h"
@@ -305,7 +306,9 @@ static int drop_rows(const struct acting *a, struct tfs_bytes prefix, struct cha
 	int r;
 
 	/* The server would check the families, but the table's owner may remove all rows. */
-	r = fs_owns_table(a->caller, n) ? tfs_scan_new(t, &spec, &scan) : -EACCES;
+	r = fs_owns_table(a->caller, n) ? permit_data(table, NULL, NODE_ROW, true) : -EACCES;
+	if (!r)
+		r = tfs_scan_new(t, &spec, &scan);
 	if (r)
 		goto out;
 	while ((r = tfs_scan_next(scan, &cell)) > 0 && bytes_has_prefix(cell.row, prefix)) {

@@ -105,7 +105,6 @@ static void table_end(struct node *n)
 	extra_end_each(is_below, n);
 }
 
-#define PROTECTED "the table is protected: first write protect = false into its .schema"
 #define HAS_SNAPSHOTS "the table has snapshots: rmdir those in .snap first"
 
 static int table_rmdir(struct node *n, const char *name, struct changes *c)
@@ -116,7 +115,9 @@ static int table_rmdir(struct node *n, const char *name, struct changes *c)
 		table_end(n);
 	if (err == -EBUSY)
 		return refuse(err, n, NULL, HAS_SNAPSHOTS);
-	return err == -EPERM ? refuse(err, n, NULL, PROTECTED) : err;
+	if (err == -EROFS)
+		return refuse(err, n, NULL, TABLE_READONLY);
+	return err == -EPERM ? refuse(err, n, NULL, TABLE_PROTECTED) : err;
 }
 
 /* A table's node has the table's id as its key, so it stays, and the kernel's entries below it remain valid. */
@@ -136,8 +137,8 @@ static int table_rename(struct renaming *m)
 		err = -ENOTEMPTY;
 	if (err == 0)
 		err = tfs_table_rename(fs.store, m->name, m->newname, m->noreplace);
-	if (err == -EPERM && replaces)
-		refuse(err, old, NULL, PROTECTED);
+	if ((err == -EPERM || err == -EROFS) && replaces)
+		refuse(err, old, NULL, err == -EROFS ? TABLE_READONLY : TABLE_PROTECTED);
 	if (err == -EBUSY)
 		refuse(err, root, m->newname, HAS_SNAPSHOTS);
 	tree_changed_if_unknown(m->c, root, m->name, err);

@@ -4,6 +4,7 @@
 
 #include "engine/base/name.h"
 #include "fs/base/dir_time.h"
+#include "fs/base/permit.h"
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
 #include "fs/node/kinds.h"
@@ -131,6 +132,8 @@ int tree_resolve_new(struct node *dir, const char *name, struct resolved *out)
 		return refuse(err, dir, name, "too long for a name or a key");
 	if (err == 0 && kind_is(out->kind, KIND_SCRATCH))
 		err = control_name_check(dir, name);
+	if (err == 0)
+		err = permit_data(dir, name, out->kind, false);
 	if (err != -ENOENT)
 		return err;
 	if (out->forbidden)

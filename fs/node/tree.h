@@ -25,7 +25,7 @@ int tree_exists(struct node *dir, struct resolved *r) TFS_MUST;
 int tree_find(struct node *dir, const char *name, struct node **out) TFS_MUST;
 /* -EROFS, logged: n, or the child of n with this name (NULL allowed), can only be read. */
 int tree_check_writable(struct node *n, const char *name) TFS_MUST;
-/* Resolves a name that will be made.  Instead of -ENOENT it returns -EPERM or -EINVAL, and logs the reason. */
+/* Resolves a name that will be made.  Instead of -ENOENT it returns -EPERM or -EINVAL, and logs the reason.  -EROFS: permit_data. */
 int tree_resolve_new(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
 
 /* Counts an answer that makes the kernel hold n under this name.  If n was renamed meanwhile, the rename may not have invalidated this answer, so the answer gets no lifetime. */

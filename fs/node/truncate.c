@@ -63,7 +63,7 @@ int admin_truncate(struct node *n, struct tfs_table *t, struct changes *c)
 	if (err && why)
 		refuse(err, n, NULL, "%s", why);
 	free(why);
-	if (err == -EPERM || err == -EACCES || err == -EBUSY || err == -ENOENT)
+	if (err == -EPERM || err == -EROFS || err == -EACCES || err == -EBUSY || err == -ENOENT)
 		return err;
 	/* After another error it is unknown whether the store has truncated the table. */
 	atomic_fetch_add(&fs.changes, 1);

@@ -227,6 +227,8 @@ void request_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	if (err == 0)
 		err = permit_sticky(dir, n);
 	if (err == 0)
+		err = permit_data(dir, name, n->kind, true);
+	if (err == 0)
 		err = remove_dir(n, name, &c);
 	if (err == 0)
 		listings_changed(&c, dir);
@@ -269,6 +271,8 @@ void request_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 		err = tree_resolve(dir, name, &what);
 	if (err == 0)
 		err = check_sticky(dir, &what);
+	if (err == 0)
+		err = permit_data(dir, name, what.kind, true);
 	if (err)
 		goto out;
 	if (kind_ops(what.kind)->unlink)
@@ -298,6 +302,8 @@ static int rename_any(struct renaming *m)
 		err = tree_find_resolved(m->dir, &m->from, &m->source);
 	if (err == 0)
 		err = permit_sticky(m->dir, m->source);
+	if (err == 0)
+		err = permit_data(m->dir, m->name, m->from.kind, m->from.kind == NODE_SCHEMA);
 	if (err == 0 && m->newdir != m->dir && node_is_dir(m->source))
 		err = permit(m->source, PERMIT_WRITE); /* the entry `..` of the directory changes */
 	if (err)

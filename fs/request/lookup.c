@@ -167,6 +167,8 @@ void request_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_s
 		return;
 	}
 	err = tree_check_writable(n, NULL);
+	if (err == 0 && to_set & (FUSE_SET_ATTR_SIZE | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW))
+		err = permit_data(n, NULL, (enum node_kind)n->kind, false);
 	if (err == 0 && (to_set & (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))) {
 		fs_serve(req);
 		err = request_set_owner(n, attr, to_set, &c);

@@ -79,7 +79,9 @@ class Schema:
     tablet_size: int
     salt: int
     salt_in_use: int
-    protect: bool
+    protect: bool | str
+    """True, False or "data"."""
+    readonly: bool
     splits: tuple[bytes, ...]
     families: dict[str, Family]
     groups: dict[str, LocalityGroup]
@@ -162,7 +164,8 @@ def schema_of(s: Any, counter: int) -> Schema:
         tablet_size=s.tablet_size,
         salt=s.salt,
         salt_in_use=s.salt_in_use,
-        protect=s.protect,
+        protect=(False, True, "data")[s.protect],
+        readonly=s.readonly,
         splits=tuple(fetch_bytes(s.splits[i]) for i in range(s.split_count)),
         families={family.name: family for family in families},
         groups={group.name: group for group in groups},

@@ -120,7 +120,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 size_t fuzz_example(unsigned i, const uint8_t **data)
 {
-	enum { TEXTS = 4 };
+	enum { TEXTS = 5 };
 	static const char *const texts[TEXTS] = {
 		"owner = \"root\"; owner_group = 3; mode = \"0755\"; tablet_size = \"128M\"; salt = 0;\n"
 		"families = ( { name = \"contents\"; gc = \"maxversions=3\"; group = \"pages\"; type = \"bytes\"; mode = \"0640\";\n"
@@ -128,7 +128,8 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		"groups = ( { name = \"pages\"; compression = \"zstd-dict\"; level = 9; block_size = 65536; bloom_bits = 4; in_memory = true; } );\n",
 		"# comment\n/* more */ // and\nfamilies = ( ); groups = ( { name = \"default\"; compression = \"none\" } ); allow_delete = true;\n",
 		"tablet_size = 0x8000000;",
-		"salt = 200; protect = true; splits = ( \"%C7\", \"\\x41%00\", \"b\\\"%25\\\\\", \"\xc3\xa9\", \".%2F\" );"};
+		"salt = 200; protect = true; splits = ( \"%C7\", \"\\x41%00\", \"b\\\"%25\\\\\", \"\xc3\xa9\", \".%2F\" );",
+		"protect = \"data\"; readonly = true; changes = \"2d\";"};
 	static struct buf b;
 	struct schema *old, *s;
 

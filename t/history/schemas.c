@@ -23,8 +23,8 @@ void say_schema(struct side *s, struct tfs_table *t, bool access, struct out *o)
 	if (access)
 		say(o, "  table %u:%u %o\n", c->uid, c->gid, c->mode);
 	/* To the millisecond, as the clock moves: background work draws unique times in between. */
-	say(o, "  schema %s set %d hidden %d mtime %lld tablet %llu salt %d protect %d splits %u\n", c->name, c->is_set,
-		c->is_hidden, (long long)(c->mtime_us / 1000), (unsigned long long)c->tablet_size, c->salt, c->protect,
+	say(o, "  schema %s set %d hidden %d mtime %lld tablet %llu salt %d protect %d readonly %d splits %u\n", c->name, c->is_set,
+		c->is_hidden, (long long)(c->mtime_us / 1000), (unsigned long long)c->tablet_size, c->salt, c->protect, c->readonly,
 		c->split_count);
 	for (unsigned i = 0; i < c->split_count; i++)
 		say_bytes(o, c->splits[i]);
@@ -434,7 +434,9 @@ int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 	if ((flags & STEP_SALTED) && !one_in(r, 4))
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "salt = %s;\n", one_in(r, 4) ? one_in(r, 2) ? "16" : "1" : "3");
 	if (one_in(r, 12))
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "protect = true;\n");
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "protect = %s;\n", one_in(r, 2) ? "true" : "\"data\"");
+	if (one_in(r, 24))
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "readonly = true;\n");
 	if (one_in(r, 3))
 		n += (size_t)snprintf(
 			text + n, sizeof(text) - n, "splits = (%s);\n", splits[below(r, sizeof(splits) / sizeof(*splits))]);

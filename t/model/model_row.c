@@ -467,6 +467,12 @@ static int do_op(struct work *w, const struct mdl_op *op, struct tfs_result *res
 	return -EINVAL;
 }
 
+static bool deletes(const struct mdl_op *op)
+{
+	return op->kind == MDL_DELETE_VERSION || op->kind == MDL_DELETE_COLUMN || op->kind == MDL_DELETE_FAMILY ||
+		op->kind == MDL_DELETE_ROW;
+}
+
 int mdl_apply_locked(const struct tfs_mutation *m, struct tfs_result *results)
 {
 	struct work w = {.table = m->table, .key = m->row};
@@ -491,6 +497,14 @@ int mdl_apply_locked(const struct tfs_mutation *m, struct tfs_result *results)
 			results[failed - 1].failed = true;
 		return r;
 	}
+	if (m->table->schema->pub.readonly)
+		return -EROFS;
+	for (size_t i = 0; m->table->schema->pub.protect == TFS_PROTECT_DATA && i < m->n; i++)
+		if (deletes(&m->op[i])) {
+			if (results)
+				results[i].failed = true;
+			return -EPERM;
+		}
 	if (bytes > TFS_MUTATION_MAX)
 		return -E2BIG;
 

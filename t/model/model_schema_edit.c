@@ -51,8 +51,8 @@ static int check_families(struct tfs_table *t, const struct mdl_schema *next, bo
 {
 	for (unsigned i = 0; i < t->schema->pub.family_count; i++) {
 		const struct tfs_family *old = &t->schema->family[i], *kept = mdl_schema_family_id(next, old->id);
-		if (!kept && t->schema->pub.protect)
-			return -EPERM;
+		if (!kept && mdl_may_remove(t))
+			return mdl_may_remove(t);
 		if (kept || allow_delete || !mdl_table_has_cells(t, old->id, false))
 			continue;
 		mdl_why(why, "family \"%s\" holds cells: only a .schema with allow_delete = true deletes it", old->name);
@@ -194,8 +194,8 @@ static int edit_family(struct tfs_table *t, struct mdl_schema *s, const struct t
 		r = new_name(f->name, e->value, e->value && mdl_schema_family(s, e->value), why);
 		return r > 0 ? set_string(&f->name, e->value) : r;
 	case TFS_SCHEMA_FAMILY_DROP:
-		if (s->pub.protect)
-			return -EPERM;
+		if (mdl_may_remove(t))
+			return mdl_may_remove(t);
 		if (mdl_table_has_cells(t, f->id, false)) {
 			mdl_why(why, "family \"%s\" holds cells", e->name);
 			return -EBUSY;
@@ -378,6 +378,8 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 		goto out;
 	const struct tfs_schema *old = &t->schema->pub;
 	r = edit(t, next, e, value, why);
+	if (r >= 0 && e->op == TFS_SCHEMA_HIDE && e->flag && !old->is_hidden && (old->readonly || old->protect == TFS_PROTECT_DATA))
+		r = mdl_may_remove(t);
 	if (r < 0)
 		goto out;
 	const bool script = e->op >= TFS_SCHEMA_SCRIPT_SET;

@@ -107,8 +107,11 @@ int mdl_schema_render(const struct mdl_schema *s, char **text, size_t *size)
 	put_owner(f, s->pub.uid, s->pub.gid, s->pub.mode);
 	fputc('\n', f);
 	put_size(f, "tablet_size", s->pub.tablet_size);
-	fprintf(f, "\nsalt = %d;\n%s%s", s->pub.salt, s->pub.mkdir_families ? "mkdir_families = true;\n" : "",
-		s->pub.protect ? "protect = true;\n" : "");
+	fprintf(f, "\nsalt = %d;\n%s%s%s", s->pub.salt, s->pub.mkdir_families ? "mkdir_families = true;\n" : "",
+		s->pub.protect == TFS_PROTECT_DATA           ? "protect = \"data\";\n"
+			: s->pub.protect == TFS_PROTECT_NONE ? ""
+							     : "protect = true;\n",
+		s->pub.readonly ? "readonly = true;\n" : "");
 	put_duration(f, "snapshot_maxage", s->pub.snapshot_maxage_us);
 	put_duration(f, "changes", s->pub.changes_us);
 	mdl_splits_render(s, f);

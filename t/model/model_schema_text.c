@@ -67,6 +67,21 @@ static int want_bool(const config_setting_t *s, bool *out, char **why)
 	return 0;
 }
 
+static int want_protect(const config_setting_t *s, enum tfs_protect *out, char **why)
+{
+	const char *text = "data";
+	bool yes = false;
+	int r = config_setting_type(s) == CONFIG_TYPE_STRING ? want_string(s, &text, why) : want_bool(s, &yes, why);
+
+	if (r == 0 && strcmp(text, "data") != 0 && strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+		r = bad(why, s, "protect must be true, false or \"data\"");
+	if (r == 0 && config_setting_type(s) == CONFIG_TYPE_STRING)
+		*out = *text == 'd' ? TFS_PROTECT_DATA : *text == 't' ? TFS_PROTECT_TABLE : TFS_PROTECT_NONE;
+	else if (r == 0)
+		*out = yes ? TFS_PROTECT_TABLE : TFS_PROTECT_NONE;
+	return r;
+}
+
 static int want_size(const config_setting_t *s, uint64_t least, uint64_t most, uint64_t *out, char **why)
 {
 	const char *text = "";
@@ -328,7 +343,9 @@ static int parse_root(const struct mdl_schema *old, struct mdl_schema *new, cons
 		} else if (strcmp(key, "mkdir_families") == 0) {
 			r = want_bool(s, &new->pub.mkdir_families, why);
 		} else if (strcmp(key, "protect") == 0) {
-			r = want_bool(s, &new->pub.protect, why);
+			r = want_protect(s, &new->pub.protect, why);
+		} else if (strcmp(key, "readonly") == 0) {
+			r = want_bool(s, &new->pub.readonly, why);
 		} else if (strcmp(key, "snapshot_maxage") == 0) {
 			const char *age = "";
 			if (want_string(s, &age, why) < 0 || !mdl_duration(age, strlen(age), &new->pub.snapshot_maxage_us))

@@ -130,6 +130,11 @@ out:
 	return r;
 }
 
+int mdl_may_remove(const struct tfs_table *t)
+{
+	return t->schema->pub.readonly ? -EROFS : t->schema->pub.protect ? -EPERM : 0;
+}
+
 int tfs_table_drop(struct tfs_store *s, const char *name)
 {
 	size_t at;
@@ -142,8 +147,8 @@ int tfs_table_drop(struct tfs_store *s, const char *name)
 		r = -ENOENT;
 	else if (mdl_has_snapshots(s->table[at]))
 		r = -EBUSY;
-	else if (s->table[at]->schema->pub.protect)
-		r = -EPERM;
+	else if (mdl_may_remove(s->table[at]))
+		r = mdl_may_remove(s->table[at]);
 	else if (mdl_table_has_cells(s->table[at], 0, true))
 		r = -ENOTEMPTY;
 	else
@@ -176,8 +181,8 @@ int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool
 		r = -EBUSY;
 		goto out;
 	}
-	if (exists && (s->table[target]->schema->pub.protect || mdl_table_has_cells(s->table[target], 0, true))) {
-		r = s->table[target]->schema->pub.protect ? -EPERM : -ENOTEMPTY;
+	if (exists && (mdl_may_remove(s->table[target]) || mdl_table_has_cells(s->table[target], 0, true))) {
+		r = mdl_may_remove(s->table[target]) ? mdl_may_remove(s->table[target]) : -ENOTEMPTY;
 		goto out;
 	}
 	struct tfs_table *t = s->table[at];
@@ -213,11 +218,7 @@ int tfs_table_truncate(struct tfs_table *t, char **why)
 	if (why)
 		*why = NULL;
 	mdl_lock();
-	r = t->dropped                       ? -ENOENT
-		: t->schema->pub.snapshot_of ? -EROFS
-		: mdl_has_snapshots(t)       ? -EBUSY
-		: t->schema->pub.protect     ? -EPERM
-					     : 0;
+	r = t->dropped ? -ENOENT : t->schema->pub.snapshot_of ? -EROFS : mdl_has_snapshots(t) ? -EBUSY : mdl_may_remove(t);
 	if (!r) {
 		for (size_t i = 0; i < t->n; i++)
 			mdl_row_free(t->row[i]);

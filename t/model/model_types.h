@@ -137,6 +137,8 @@ int64_t mdl_now(struct tfs_store *s);
 int64_t mdl_table_now(const struct tfs_table *t);
 /* ---- snapshots: model_snapshots.c ---- */
 bool mdl_has_snapshots(const struct tfs_table *t);
+int mdl_may_remove(
+	const struct tfs_table *t); /* -EROFS, -EPERM: the table is readonly or protected, and not dropped or truncated */
 /* The store is closed. */
 void mdl_snapshots_free(struct tfs_store *s);
 void mdl_table_insert(struct tfs_store *s, struct tfs_table *t); /* there is room */

@@ -42,6 +42,18 @@ static bool op_ok(const struct op *op, const struct store_schema *schema)
 		op->to_qualifier.n <= QUALIFIER_BYTES_MAX;
 }
 
+/* Returns -EPERM if the mutation deletes, and the data of the table is protected. */
+static int check_deletes(const struct row_mutation *m, const struct store_schema *schema, unsigned *failed_op)
+{
+	for (uint32_t i = 0; schema->keeps_data && i < m->op_count; i++) {
+		if (!op_deletes(&m->ops[i]))
+			continue;
+		*failed_op = i + 1;
+		return -EPERM;
+	}
+	return 0;
+}
+
 static int check_ops(const struct row_mutation *m, const struct store_schema *schema, unsigned *failed_op)
 {
 	for (uint32_t i = 0; i < m->op_count; i++) {
@@ -263,6 +275,8 @@ static int run_check_row(const struct row_run *run, struct tablet_row *r, const 
 
 	if (!err && schema)
 		err = check_ops(r->m, schema, &r->failed_op);
+	if (!err && schema)
+		err = check_deletes(r->m, schema, &r->failed_op);
 	if (!err && run->q->user)
 		err = access_ops(run->served, run->q, r->m, &r->failed_op);
 	return err ? err : space_admit(run->s, disk_use_of(run, r->m), bytes_of(r->m));
@@ -326,6 +340,11 @@ static void run_apply_permitted(struct row_run *run)
 
 	if (!err && u)
 		err = user_table_write_begin(run->s, u, run->q->schema_generation, ON_BLOCK_REFUSE, &schema);
+	if (!err && u && schema->readonly) {
+		store_schema_put(schema);
+		user_table_write_end(run->s, u);
+		err = -EROFS;
+	}
 	for (uint32_t i = 0; err && i < run->count; i++)
 		if (!run->rows[i].done)
 			run->rows[i].err = err;
