@@ -54,7 +54,39 @@ said 'the archive has no end mark: it is cut off' "is refused"
 status 2 "a path that is no table" "$TABLETCTL" export nowhere/t
 status 0 "a store that a mount serves" bash -c "'$TABLETCTL' export --format tsv '$D/t' >served.tsv"
 same served.tsv mount.tsv "  has the same bytes"
-status 2 "a format that does not exist" "$TABLETCTL" export --format csv mnt/t
+status 2 "a format that does not exist" "$TABLETCTL" export --format zip mnt/t
+for name in t.zip t.tar.xz t.gz t.TSV a.csv/b.txt; do
+	status 2 "the name $name says no format" "$TABLETCTL" export mnt/t $name
+	said "$name: its name does not end in .tsv, .jsonl, .csv, .wide.tsv or .tar" "is named"
+	ok "  no file is made" test ! -e $name
+done
+status 2 "an import, too" "$TABLETCTL" import mnt/t in.zip
+status 0 "--format says it" "$TABLETCTL" export --format tsv mnt/t t.zip
+same t.zip mount.tsv "  as TSV"
+mkdir a.b && status 0 "a name without a dot, in a directory with one" "$TABLETCTL" export mnt/t a.b/t
+same a.b/t mount.tsv "  is TSV"
+for name in tsv.gz jsonl.zst tar.gz csv.zst; do
+	status 0 "$name" "$TABLETCTL" export --family f mnt/t "z.$name"
+	case $name in *.gz) gzip -dc z.$name ;; *) zstd -dcq z.$name ;; esac >z.plain
+	status 0 "  without compression" "$TABLETCTL" export --family f mnt/t "z.${name%.*}"
+	same z.plain "z.${name%.*}" "  has the same bytes"
+	status 0 "  is imported" "$TABLETCTL" import -p "mnt/z-$name" "z.$name"
+	[ $name = csv.zst ] || is "$(cat "mnt/z-$name/.scan/.tsv")" "$(cat mnt/t/.scan/family=f/.tsv)" "  as the same cells"
+	head -c $(($(stat -c %s z.$name) - 6)) z.$name >cut.$name
+	status 2 "  cut off" "$TABLETCTL" import -p "mnt/z-cut" "cut.$name"
+	said "cut.$name: the compressed data has no end: the file is cut off" "is named"
+	status 2 "  of another kind" "$TABLETCTL" import -p "mnt/z-cut" "$(cp "z.${name%.*}" "other.$name"; echo "other.$name")"
+	said "other.$name: not a file of " "is named"
+done
+status 0 "CSV" "$TABLETCTL" export mnt/z-csv.zst z2.csv
+same z2.csv z.csv "  returns"
+printf 'families = ({ name = "f"; gc = "maxage=7d"; });\n' >"$W/old.schema"
+mkdir mnt/old && cp "$W/old.schema" mnt/old/.schema
+printf 'r\tf:ms\t%s000\tx\nr\tf:us\t%s000000\tx\n' "$(date +%s)" "$(date +%s)" >ms.tsv
+status 0 "milliseconds that have expired" "$TABLETCTL" import mnt/old ms.tsv
+said 'warning: ms.tsv: 1 cells have expired already: their timestamps look like milliseconds' "are counted"
+status 0 "  through the library" "$TABLETCTL" import "$D/old" ms.tsv
+said 'warning: ms.tsv: 1 cells have expired already' "are counted"
 status 2 "a number that is none" "$TABLETCTL" import --max-errors x mnt/t
 # The clauses of scans as options, here and on the data directory below.
 clauses() {

@@ -96,6 +96,7 @@ test -d $T/.scan/.rows/r/$F
 READ_ONE_RW = """
 cat $T/.scan/family=$F/.tsv
 cat $T/.scan/family=$F/.count
+cat $T/.scan/family=$F/.csv
 test "$(cat $T/.scan/value-is=value-of-$F/.keys)" = r
 cat $T/.scan/value-is=value-of-$F/.count | grep -q "^cells.1$"
 """
@@ -128,6 +129,8 @@ grep -rh value $T/.scan/limit=3/.latest
 READ_ALL_RW = """
 cat $T/.scan/.tsv
 cat $T/.scan/.jsonl
+cat $T/.scan/.csv
+cat $T/.scan/.wide.tsv
 cat $T/.scan/.tar
 cat $T/r/.row.json
 cat $T/.scan/prefix=r/reverse=yes/.tsv
@@ -161,6 +164,7 @@ mkdir -p t/.tmp$F/$F && echo new >t/.tmp$F/$F/new && { mv -T t/.tmp$F t/new$F; s
 printf "set $F:q\\tnew\\ncommit\\n" >t/r/.mutate
 printf "r\\t$F:q\\t9\\tnew\\n" >t/.import
 printf '{"row":"r","family":"%s","qualifier":"q","timestamp":9,"value":"new"}\\n' $F >t/.import.jsonl
+printf "key,$F:q\\nr,new\\n" >t/.import.csv
 tar -C $W/in -cf t/.import.tar ./r/$F/q@9
 printf "append $F:q\\tnew\\ncommit\\n" >t/r/.mutate
 printf "delete $F:q\\ncommit\\n" >t/r/.mutate

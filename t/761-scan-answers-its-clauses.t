@@ -158,6 +158,22 @@ def clauses():
     o = {k: pick[k]() for k in rnd.sample(sorted(pick), rnd.choice([0, 1, 1, 2, 2, 3, 4]))}
     return o, scan + "".join(clause(k, v) + "/" for k, v in rnd.sample(sorted(o.items()), len(o)))
 
+def newest_of(cells):
+    out = {}
+    for c in cells:
+        out.setdefault((c[0], c[1].encode() + b":" + c[2]), c[4])
+    return out
+
+def wide(path, separator):
+    """The cells of wide CSV.  An empty field is no cell, and "" is an empty value."""
+    lines, line = [], []
+    for field, end in re.findall(rb'("(?:[^"]|"")*"|[^"\n%s]*)([%s\n])' % (separator, separator), slurp(path)):
+        line.append(field[1:-1].replace(b'""', b'"') if field[:1] == b'"' else field or None)
+        if end == b"\n":
+            lines.append(line)
+            line = []
+    return {(line[0], column): v for line in lines[1:] for column, v in zip(lines[0][1:], line[1:], strict=True) if v is not None}
+
 same(sorted(picks()), sorted(re.findall(r"^  ([a-z-]+)=", slurp(scan + ".help").decode(), re.M)), "%s %s: each clause of .help is tried" % (table, state))
 bad = []
 for n in range(steps):
@@ -168,6 +184,8 @@ for n in range(steps):
     wants = {"tsv": want, "jsonl": want, "keys": rows, "count": b"rows\t%d\ncells\t%d\n" % (len(rows), len(want))}
     got["keys"] = [unescape(k) for k in slurp(path + ".keys").split(b"\n")[:-1]]
     got["count"] = slurp(path + ".count")
+    for suffix, separator in ((".csv", b","), (".wide.tsv", b"\t")):
+        got[suffix], wants[suffix] = wide(path + suffix, separator), newest_of(want)
     view = walk(path + ".rows")
     archive = tarfile.open(fileobj=io.BytesIO(slurp(path + ".tar")), encoding="utf-8", errors="surrogateescape")
     got["tar"] = {m.name[1:]: archive.extractfile(m).read() for m in archive if m.isfile() and m.name != "./.schema"}

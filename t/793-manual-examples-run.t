@@ -63,10 +63,12 @@ RUN = {
     ("tabletfs.7", "setfacl -m u:alice:r TABLE/.families/F"): ("mkdir -p t/.families/F", "getfacl -p t/.families/F | grep -q user:nobody:r"),
     ("tabletfs-formats.5", "cat table.tsv > TABLE/.import"):
         ("mkdir -p t/r/f; cd $W; ln -s $M/t TABLE; printf 'a\\tf:q\\t1\\tx\\n' >table.tsv; "
-         "echo '{\"row\":\"b\",\"family\":\"f\",\"qualifier\":\"q\",\"value\":\"y\"}' >table.jsonl; mkdir -p tar/c/f; printf z >tar/c/f/q; tar -C tar -cf table.tar c",
-         "[ $(cat TABLE/a/f/q TABLE/b/f/q TABLE/c/f/q) = xyz ] && tar -tf table.tar | grep -q b/f/q"),
+         "echo '{\"row\":\"b\",\"family\":\"f\",\"qualifier\":\"q\",\"value\":\"y\"}' >table.jsonl; mkdir -p tar/c/f; printf z >tar/c/f/q; printf 'key,f:q\\nd,w\\n' >table.csv; tar -C tar -cf table.tar c",
+         "[ $(cat TABLE/a/f/q TABLE/b/f/q TABLE/c/f/q TABLE/d/f/q) = xyzw ] && tar -tf table.tar | grep -q b/f/q"),
     ("tabletfs-formats.5", '{"row":"com.cnn.www","family":"anchor","qualifier":"my.look.ca","timestamp":1300000000000000,"value":"CNN"}'):
         ("mkdir -p t/.families/anchor; cat \"$EXAMPLE\" >t/.import.jsonl", "[ $(cat t/com.cnn.www/anchor/my.look.ca@1300000000000000) = CNN ]"),
+    ("tabletfs-formats.5", "key,anchor:cnnsi.com,title:"):
+        ("mkdir -p t/.families/{anchor,title}; cat \"$EXAMPLE\" >t/.import.csv", "diff \"$EXAMPLE\" t/.scan/.csv"),
     ("tabletfs-schema.5", 'owner = "root"; owner_group = "root"; mode = "0755";'):
         ("mkdir t; sed 's/u:alice/u:nobody/; s/g:audit:/g:'$(id -gn nobody)':/; s/\"www\"/\"'$(id -gn nobody)'\"/' \"$EXAMPLE\" >t/.schema",
          "[ $(cat t/.families/contents/gc) = maxversions=3 ] && [ $(cat t/.families/hits/type) = counter ]"),

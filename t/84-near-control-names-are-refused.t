@@ -14,9 +14,9 @@ import string
 os.chdir(M)
 new = os.O_WRONLY | os.O_CREAT
 TABLE = [".schema", ".families", ".groups", ".scripts", ".latest", ".scan", ".snap", ".tablets", ".splits", ".ctl", ".import", ".import.tsv",
-         ".import.jsonl", ".import.tar", ".export.tar"]
+         ".import.jsonl", ".import.csv", ".import.wide.tsv", ".import.tar", ".export.tar"]
 ROW = [".mutate", ".row.json"]
-TRIED = """.import.csv .import.tar.gz .import.json .import.txt .imports .imprt .snaps .snapshot .ctrl .ct .clt .schemas .schem
+TRIED = """.import.cvs .import.csv.gz .import.wide.csv .import.tar.gz .import.json .import.txt .imports .imprt .snaps .snapshot .ctrl .ct .clt .schemas .schem
 .shcema .schema.txt .schema.json .schema.conf .row.jsonl .row.jso .rowjson .row.json.gz .mutate.txt .mutates .mutat
 .familes .group .latests .lates .scans .tablet .split .splits.txt .export.tar.gz .export.tar.zst .import.tar.bz2
 .import.jsonl.gz .ctl.txt ..schema .schema.""".split()
@@ -70,7 +70,7 @@ same(wrong, [], "each of %d names that are one edit away is refused" % len(near)
 same((sorted(os.listdir("t")), os.listdir("t/r")), (["r"], ["f"]), "none of them has been made")
 
 # ---- the log has the right name ----
-for d, n, right in (("t", ".import.csv", "TABLE/.import.tsv"), ("t", ".import.txt", "TABLE/.import"), ("t", ".import.tar.gz", "TABLE/.import.tar"), ("t", ".snaps", "TABLE/.snap"),
+for d, n, right in (("t", ".import.cvs", "TABLE/.import.csv"), ("t", ".import.txt", "TABLE/.import"), ("t", ".import.tar.gz", "TABLE/.import.tar"), ("t", ".snaps", "TABLE/.snap"),
                     ("t", ".snapshot", "TABLE/.snap"), ("t", ".ctrl", "TABLE/.ctl"), ("t", ".schemas", "TABLE/.schema"),
                     ("t/r", ".row.jsonl", "TABLE/ROW/.row.json"), ("t/r", ".mutate.txt", "TABLE/ROW/.mutate"),
                     ("t", ".familys", "TABLE/.families"), ("t/r", ".schema", "TABLE/.schema"), ("t/r/f", ".mutate", "TABLE/ROW/.mutate"),
@@ -109,7 +109,7 @@ os.mkdir("t/.groups/g1")
 for d, names in ((".", (".tabletf", ".snaps", ".schema", ".latest", ".x")), (".tabletfs", ("confg", "config.txt", "ctrl", "log2", ".config")),
                  (".snap", (".x", "a b")), ("t/.snap", (".x", "a b")), ("t/.families", (".x", ".schema")), ("t/.groups", (".x",)),
                  ("t/.families/f", ("gcs", "gc.txt", "gc~", ".gc", "groups", "typ", "mode", "acl")), ("t/.groups/g1", ("levels", "blocksize", ".x")),
-                 ("t/.scan", ("prefx=a", ".tsvs", ".json", "limit=", "reverse=maybe")), ("t/.scan/limit=1", (".rowss", ".csv"))):
+                 ("t/.scan", ("prefx=a", ".tsvs", ".json", "limit=", "reverse=maybe")), ("t/.scan/limit=1", (".rowss", ".cvs"))):
     for n in names:
         got = errno_of(os.open, d + "/" + n, new)
         if got not in ("EPERM", "EINVAL", "EROFS", "EOPNOTSUPP", "ENOENT"):
@@ -124,7 +124,7 @@ if [ -z "$MODEL" ]; then
 	is "$(cat u/.scan/prefix=r2/.tsv)" "$(printf 'r2\tf:q\t7\tv')" "  and stores them"
 fi
 fails "mkdir -p t/.snaps/today" 'not supported' mkdir -p t/.snaps/today
-fails "cp onto t/.import.csv" 'not supported' cp "$W/.out" t/.import.csv
+fails "cp onto t/.import.cvs" 'not supported' cp "$W/.out" t/.import.cvs
 if has rsync; then
 	mkdir "$W/from" && echo 'text' >"$W/from/.schemas"
 	fails "rsync of .schemas" 'not supported' rsync "$W/from/.schemas" t/

@@ -25,7 +25,7 @@ OUT = W + "/copy"
 SIZED = ["t/r/.row.json", "t/.ctl", "t/.tablets", "t/.splits", ".tabletfs/version", ".tabletfs/servers", ".tabletfs/config", ".tabletfs/ctl",
          "t/.families/f/gc", "t/.families/f/group", "t/.families/f/type", "t/.families/f/usage", "t/.groups/default/level",
          "t/.groups/default/compression", "t/.scan/.help", "t/.snap/s2/.usage", "t/.snap/s2/.ctl", "t/.snap/s2/.splits"]
-STREAMS = ["t/.scan/.tsv", "t/.scan/.jsonl", "t/.scan/.tar", "t/.scan/.keys", "t/.scan/.count", "t/.export.tar",
+STREAMS = ["t/.scan/.tsv", "t/.scan/.jsonl", "t/.scan/.csv", "t/.scan/.wide.tsv", "t/.scan/.tar", "t/.scan/.keys", "t/.scan/.count", "t/.export.tar",
            "t/.snap/s2/.since/s1/.changed", "t/.snap/s2/.since/s1/.deleted"]
 
 

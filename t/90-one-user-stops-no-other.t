@@ -185,9 +185,9 @@ py <<'EOF2'
 from tap import *
 import errno
 threads = lambda: len(os.listdir("/proc/%s/task" % os.environ["daemon"]))
-names = [".import", ".import.jsonl", ".import.tar"]
+names = [".import", ".import.jsonl", ".import.tar", ".import.csv"]
 before = threads()
-held = [os.open(M + "/i/" + names[i % 3], os.O_WRONLY) for i in range(64)]
+held = [os.open(M + "/i/" + names[i % 4], os.O_WRONLY) for i in range(64)]
 ok(threads() <= before + 1, "open imports have no threads before their first byte")
 try:
     os.open(M + "/i/.import", os.O_WRONLY)
@@ -196,7 +196,7 @@ except OSError as e:
     err = e.errno
 same(err, errno.EAGAIN, "one more is refused")
 for i, fd in enumerate(held):
-    if i < 9 and i % 3 == 0:
+    if i < 12 and i % 4 == 0:
         os.write(fd, b"r%d\tf:q\t\tv\n" % i)
 print("threads with three that are written to: %d, before: %d" % (threads(), before))
 ok(threads() <= before + 10, "those that are written to share their threads")

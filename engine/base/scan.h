@@ -126,6 +126,8 @@ enum clause { CLAUSES(CLAUSE_ENUMERATOR) CLAUSE_COUNT };
 #define SCAN_STREAMS(X)                                                                                                            \
 	X(TSV, ".tsv", CELLS, "row, family:qualifier, timestamp and value, separated by tabs")                                     \
 	X(JSONL, ".jsonl", CELLS, "one JSON object a cell")                                                                        \
+	X(CSV, ".csv", CELLS, "a header, and one line a row: key, and the newest value of each column")                            \
+	X(WIDE_TSV, ".wide.tsv", CELLS, "the same with tabs")                                                                      \
 	X(TAR, ".tar", CELLS, "the tree of .rows as an archive")                                                                   \
 	X(KEYS, ".keys", ROWS, "row keys")                                                                                         \
 	X(COUNT, ".count", KEYS, "the number of rows and of cells")

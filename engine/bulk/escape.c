@@ -21,6 +21,12 @@ static bool is_plain(uint8_t c)
 	return c >= 0x20 && c < 0x7f && c != '\\';
 }
 
+/* A reader of lines skips it at the start of its input. */
+static bool is_byte_order_mark(const uint8_t *p, const uint8_t *end)
+{
+	return end - p >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0;
+}
+
 static uint8_t *put_escape(uint8_t *to, uint8_t c)
 {
 	static const char digits[] = "0123456789ABCDEF";
@@ -58,7 +64,9 @@ int text_escape(struct tfs_bytes s, struct buf *out)
 		}
 		if (p == end)
 			break;
-		n = *p >= 0x80 && !control_length(p, (size_t)(end - p)) ? utf8_length(p, (size_t)(end - p)) : 0;
+		n = *p >= 0x80 && !control_length(p, (size_t)(end - p)) && !is_byte_order_mark(p, end)
+			? utf8_length(p, (size_t)(end - p))
+			: 0;
 		if (n == 0)
 			to = put_escape(to, *p++);
 		for (; n; n--)

@@ -8,6 +8,7 @@
  */
 #include "engine/bulk/import.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/counter.h"
 
 #include <errno.h>
@@ -22,7 +23,9 @@ struct import {
 	struct buf row;                /* the row of the last cell */
 	char family[TFS_NAME_MAX + 1]; /* the family of the last record that was allowed, or "" */
 	bool counter;                  /* set if `family` is a family of counters */
-	_Atomic int failed;            /* the first error of the batch */
+	int64_t max_age_us;            /* of `family` */
+	int64_t begun_us;
+	_Atomic int failed; /* the first error of the batch */
 };
 
 static void note_failure(void *arg, struct tfs_bytes row, int err)
@@ -39,7 +42,7 @@ static int refuse_record(struct import *im, uint64_t number, int err, const char
 	return im->o.refused(im->o.arg, number, err, reason);
 }
 
-/* Finds the type of im->family.  -ENOENT: the table has no such family. */
+/* Finds the type and the age of im->family.  -ENOENT: the table has no such family. */
 static int find_family(struct import *im)
 {
 	const struct tfs_schema *s;
@@ -49,8 +52,10 @@ static int find_family(struct import *im)
 	if (err)
 		return err;
 	f = tfs_schema_family(s, im->family);
-	if (f)
+	if (f) {
 		im->counter = f->type == TFS_TYPE_COUNTER;
+		im->max_age_us = f->max_age_us;
+	}
 	tfs_schema_put(s);
 	return f ? 0 : -ENOENT;
 }
@@ -110,6 +115,7 @@ static int take_cell(void *arg, const struct record *r)
 	if (err)
 		return err;
 	im->counts.cells++;
+	im->counts.wrong_units += record_is_in_wrong_unit(r, im->max_age_us, im->begun_us);
 	if (im->counts.rows && bytes_eq(r->row, buf_bytes(&im->row)))
 		return 0;
 	im->counts.rows++;
@@ -146,6 +152,7 @@ int import_new(enum bulk_format format, const struct import_options *o, struct i
 	if (!im)
 		return -ENOMEM;
 	im->o = *o;
+	im->begun_us = clock_system(NULL);
 	err = tfs_batch_new(o->table, &(struct tfs_batch_options){.sync = o->sync, .failed = note_failure, .arg = im}, &im->batch);
 	if (!err)
 		err = record_reader_new(format, &(struct record_sink){im, take_cell, take_schema, take_refused}, &im->reader);

@@ -32,6 +32,7 @@ struct import_options {
 };
 
 struct import_counts {
+	uint64_t wrong_units;                 /* cells of record_is_in_wrong_unit */
 	uint64_t bytes, cells, rows, refused; /* bytes of the input; a row counts again if its cells do not follow each other */
 };
 

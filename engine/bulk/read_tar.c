@@ -179,6 +179,14 @@ static int read_schema(struct tar_reader *t, struct archive *a, struct archive_e
 	return t->reader.sink.schema(t->reader.sink.arg, t->number, text, entry_mtime_us(e));
 }
 
+/* Returns true for DIRECTORY/.schema: the archive was made outside of the table. */
+static bool is_schema_below(const char *name)
+{
+	const char *slash = strchr(name, '/');
+
+	return slash && strcmp(slash, "/.schema") == 0;
+}
+
 static int read_entry(struct tar_reader *t, struct archive *a, struct archive_entry *e)
 {
 	const char *name = archive_entry_pathname(e);
@@ -192,8 +200,14 @@ static int read_entry(struct tar_reader *t, struct archive *a, struct archive_en
 			;
 	if (type == AE_IFDIR && !archive_entry_hardlink(e))
 		return 0;
-	if (type != AE_IFREG || archive_entry_hardlink(e))
+	if (archive_entry_hardlink(e))
+		return refuse_entry(t, name, "a hard link: tar --hard-dereference writes the file in its place");
+	if (type == AE_IFLNK)
+		return refuse_entry(t, name, "a symbolic link: tar -h writes the file in its place");
+	if (type != AE_IFREG)
 		return refuse_entry(t, name, "neither a regular file nor a directory");
+	if (is_schema_below(name))
+		return refuse_entry(t, name, "it has a leading directory: tar -C TABLE -c . has none");
 	return strcmp(name, ".schema") == 0 ? read_schema(t, a, e, name) : read_cell(t, a, e, name);
 }
 

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Readers of imports: bytes in, cells out.  A reader takes bytes in pieces of any
- * size and keeps one cell at most, so its memory is bounded.
+ * size and keeps one cell at most, or a line of CSV, so its memory is bounded.
  *
- * Records have numbers from 1: a line, or an entry of an archive.  A record that
+ * Records have numbers from 1: a line, or an entry of an archive.  A line of CSV has the number of its
+ * first line in the file.  A record that
  * is not valid is refused with a reason, and reading continues after it, unless the sink or
  * the format prevents that.
+ *
+ * A byte order mark of UTF-8 before the first line is skipped.  An input that begins with
+ * the mark of UTF-16 or of a compressed file is refused.
  *
  * Threads: a reader is used by one thread at a time.  The sink is called during
  * record_reader_feed, _pause and _end, and never at any other time; the reader of tar calls
@@ -16,7 +20,9 @@
 
 #include "engine/base/bytes.h"
 
-enum bulk_format { BULK_TSV, BULK_JSONL, BULK_TAR };
+/* BULK_WIDE_TSV is read as BULK_CSV. */
+enum bulk_format { BULK_TSV, BULK_JSONL, BULK_TAR, BULK_CSV, BULK_WIDE_TSV, BULK_FORMATS };
+extern const char *const bulk_format_names[BULK_FORMATS]; /* "tsv" */
 
 /* A cell.  The bytes are lent until the sink returns. */
 struct record {
@@ -56,5 +62,12 @@ void record_reader_free(struct record_reader *r); /* NULL allowed */
 
 /* Returns NULL, or the reason for which no table can have the cell: the limits of tabletfs.h and the names of families. */
 const char *record_fault(const struct record *r);
+/*
+ * Returns true if a rule with this age hides the cell at once, and if it would not if the timestamp were in milliseconds or in
+ * seconds.  max_age_us 0: there is no such rule.
+ */
+bool record_is_in_wrong_unit(const struct record *r, int64_t max_age_us, int64_t now_us);
+#define RECORDS_IN_WRONG_UNIT                                                                                                      \
+	"%llu cells have expired already: their timestamps look like milliseconds or seconds, and a timestamp is in microseconds"
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The limits of a cell. */
+/* The limits of a cell, and timestamps that are probably wrong. */
 #include "engine/bulk/reader.h"
 
 #include "engine/tabletfs.h"
@@ -23,4 +23,18 @@ const char *record_fault(const struct record *r)
 	if (r->value.n > TFS_VALUE_MAX)
 		return "the value is longer than 64 MiB";
 	return NULL;
+}
+
+bool record_is_in_wrong_unit(const struct record *r, int64_t max_age_us, int64_t now_us)
+{
+	static const int64_t units[] = {1000, 1000000};
+	const int64_t century_us = INT64_C(3155760000) * 1000000;
+
+	if (!r->has_ts || !max_age_us || r->ts <= 0 || r->ts >= now_us - max_age_us)
+		return false;
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
+		if (r->ts < INT64_MAX / units[i] && r->ts * units[i] >= now_us - max_age_us &&
+			r->ts * units[i] < now_us + century_us)
+			return true;
+	return false;
 }

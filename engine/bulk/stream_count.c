@@ -66,6 +66,31 @@ static int add_lines(struct stream_count *c, struct tfs_bytes s)
 	return 0;
 }
 
+/* ---- CSV ---- */
+
+static void end_field(struct stream_count *c, bool line)
+{
+	c->cells += c->counted && c->keyed && c->filled;
+	c->rows += c->counted && line;
+	c->counted = c->counted || line;
+	c->keyed = !line;
+	c->filled = false;
+}
+
+static void add_csv(struct stream_count *c, struct tfs_bytes s)
+{
+	const uint8_t separator = c->format == BULK_CSV ? ',' : '\t';
+
+	for (size_t i = 0; i < s.n; i++) {
+		if (s.p[i] == '"')
+			c->quotes = !c->quotes;
+		if (!c->quotes && (s.p[i] == separator || s.p[i] == '\n'))
+			end_field(c, s.p[i] == '\n');
+		else
+			c->filled = true;
+	}
+}
+
 /* ---- archives ---- */
 
 /* The path among the attributes "LENGTH NAME=VALUE\n"; else the path in the header. */
@@ -137,7 +162,12 @@ static int add_archive(struct stream_count *c, struct tfs_bytes s)
 
 int stream_count_add(struct stream_count *c, struct tfs_bytes s)
 {
-	return c->format == BULK_TAR ? add_archive(c, s) : add_lines(c, s);
+	if (c->format == BULK_TAR)
+		return add_archive(c, s);
+	if (c->format == BULK_TSV || c->format == BULK_JSONL)
+		return add_lines(c, s);
+	add_csv(c, s);
+	return 0;
 }
 
 void stream_count_fini(struct stream_count *c)

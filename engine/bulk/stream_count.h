@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counts cells and rows in the bytes of an export, for a report of progress.
- * It reads what line_stream and tar_stream write, and checks nothing.
+ * It reads what bulk_stream writes, and checks nothing.
  *
  * Threads: values, no sharing.
  */
@@ -19,7 +19,9 @@ struct stream_count {
 	struct buf row;  /* the head of the line before */
 	unsigned quotes; /* set inside a string of JSON in head */
 	bool escaped;    /* set if the byte before, in JSON, was a backslash */
-	bool counted;    /* the line's row has been read */
+	bool counted;    /* the line's row has been read; CSV: the header has been read */
+	bool keyed;      /* CSV: the field is not the first of its line */
+	bool filled;     /* CSV: the field has a byte */
 	uint64_t skip;   /* tar: bytes up to the next header */
 	bool extended;   /* tar: they are attributes, and are collected */
 	struct buf attributes;

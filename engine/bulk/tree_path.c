@@ -9,6 +9,20 @@
 
 #include <errno.h>
 
+/* Returns true if the path goes on behind the name of a cell. */
+static bool is_too_long(struct tfs_bytes name)
+{
+	const uint8_t *slash;
+
+	while ((slash = name.n ? memchr(name.p, '/', name.n) : NULL) != NULL) {
+		if (!name_is_part(tfs_bytes_of(name.p, (size_t)(slash - name.p))))
+			return true;
+		name.n -= (size_t)(slash + 1 - name.p);
+		name.p = slash + 1;
+	}
+	return false;
+}
+
 static struct tfs_bytes behind(struct tfs_bytes path, size_t n)
 {
 	return tfs_bytes_of(path.p + n, path.n - n);
@@ -34,6 +48,8 @@ const char *tree_path_parse(struct tfs_bytes path, struct tree_path *out)
 		return "not the path of a cell: ROW/FAMILY/QUALIFIER@TIMESTAMP";
 	out->family = tfs_bytes_of(rest.p, (size_t)(slash - rest.p));
 	name = behind(rest, out->family.n + 1);
+	if (is_too_long(name))
+		return "it has a leading directory, or too many components: tar -C TABLE -c . has none";
 	err = name_decode_row(tfs_bytes_of(path.p, (size_t)(rest.p - path.p) - 1), &out->row);
 	if (err)
 		return err == -ENOMEM ? "" : "its first component is not the canonical name of a row key";

@@ -162,8 +162,9 @@ static void offer_clause(const char *first, const char *line, const char *typed)
 /* The control names of a table, which ls does not list. */
 static int offer_controls(const char *before, const char *typed)
 {
-	static const char *const names[] = {".ctl", ".export.tar", ".families/", ".groups/", ".import", ".import.jsonl",
-		".import.tar", ".import.tsv", ".latest/", ".scan/", ".schema", ".scripts/", ".snap/", ".splits", ".tablets", NULL};
+	static const char *const names[] = {".ctl", ".export.tar", ".families/", ".groups/", ".import", ".import.csv",
+		".import.jsonl", ".import.tar", ".import.tsv", ".import.wide.tsv", ".latest/", ".scan/", ".schema", ".scripts/",
+		".snap/", ".splits", ".tablets", NULL};
 
 	for (const char *const *name = names; *name; name++)
 		offer(text("%s%s", before, *name), typed);
@@ -315,10 +316,12 @@ static void read_words(struct typed *t, char *const *words, int n)
 
 static int offer_value(const struct typed *t, const char *typed)
 {
-	static const char *const formats[] = {"tsv", "jsonl", "tar", NULL}, *const of_scan[] = {"tsv", "jsonl", "keys", NULL};
+	static const char *const formats[] = {"tsv", "jsonl", "csv", "wide.tsv", "tar", NULL};
+	static const char *const of_scan[] = {"tsv", "jsonl", "csv", "wide.tsv", "keys", NULL},
+				 *const of_run[] = {"tsv", "jsonl", NULL};
 
 	if (strcmp(t->option, "format") == 0)
-		return offer_each(t->command == &scan_command ? of_scan : formats, typed);
+		return offer_each(t->command == &scan_command ? of_scan : t->command == &run_command ? of_run : formats, typed);
 	return strcmp(t->option, "family") == 0 && t->operands ? offer_families(t->operand[0], typed, "") : 0;
 }
 

@@ -7,9 +7,9 @@
  * The time left is an estimate, because the number of cells in the table's usage
  * includes deleted and replaced ones.  An export with clauses has no estimate.
  */
-#include "engine/bulk/line.h"
+#include "engine/bulk/stream.h"
 #include "engine/bulk/stream_count.h"
-#include "engine/bulk/tar_stream.h"
+#include "engine/tool/packed.h"
 #include "engine/tool/progress.h"
 #include "engine/tool/scan.h"
 #include "engine/tool/transfer.h"
@@ -24,12 +24,18 @@ struct output {
 	const char *name; /* for messages */
 	uint64_t bytes;
 	struct stream_count count;
+	struct packer *packer; /* NULL: the file is not compressed */
 };
+
+static int put_packed(void *arg, struct tfs_bytes s)
+{
+	return transfer_write(*(const int *)arg, s);
+}
 
 static int put(void *arg, struct tfs_bytes s)
 {
 	struct output *o = arg;
-	int err = transfer_write(o->fd, s);
+	int err = o->packer ? packer_write(o->packer, s) : transfer_write(o->fd, s);
 
 	if (!err)
 		err = stream_count_add(&o->count, s);
@@ -46,8 +52,7 @@ static int put(void *arg, struct tfs_bytes s)
 /* Copies the stream of a mounted table. */
 static int export_mounted(const struct arguments *a, const struct place *p, struct output *o)
 {
-	static const char *const streams[] = {[BULK_TSV] = ".tsv", [BULK_JSONL] = ".jsonl", [BULK_TAR] = ".tar"};
-	const char *stream = streams[o->count.format];
+	const char *stream = text(".%s", bulk_format_names[o->count.format]);
 	int dir = scan_open(a, p->path), status;
 
 	if (dir < 0)
@@ -56,46 +61,23 @@ static int export_mounted(const struct arguments *a, const struct place *p, stru
 	return status ? EXIT_CANNOT : 0;
 }
 
-/* A stream of either kind. */
-struct stream {
-	struct line_stream *lines;
-	struct tar_stream *tar;
-};
-
-static int stream_new(struct tfs_table *t, enum bulk_format format, const struct clauses *c, struct stream *out)
-{
-	struct tfs_scan_spec spec = c->spec;
-	struct tfs_scan *scan;
-	int err;
-
-	*out = (struct stream){0};
-	spec.what = TFS_SCAN_CELLS;
-	err = tfs_scan_new(t, &spec, &scan);
-	if (err)
-		return err;
-	return format == BULK_TAR ? tar_stream_new(t, scan, &out->tar)
-				  : line_stream_new(t, scan, format == BULK_TSV ? LINE_TSV : LINE_JSON, &out->lines);
-}
-
 static int copy_stream(const struct place *p, const struct clauses *c, struct output *o)
 {
 	struct buf piece = {0};
-	struct stream s;
-	int r = stream_new(p->table, o->count.format, c, &s), status = 0;
+	struct bulk_stream *s = NULL;
+	int r = bulk_stream_new(p->table, o->count.format, &c->spec, &s), status = 0;
 
 	for (r = r ? r : 1; r > 0 && status == 0;) {
 		buf_reset(&piece);
-		r = s.tar ? tar_stream_read(s.tar, TRANSFER_BYTES, &piece) : line_stream_read(s.lines, TRANSFER_BYTES, &piece);
+		r = bulk_stream_read(s, TRANSFER_BYTES, &piece);
 		if (r >= 0)
 			status = put(o, buf_bytes(&piece));
 	}
 	if (r < 0) {
-		complain("%s: %s%s", p->path, strerror(-r),
-			r == -EINVAL ? " (there is no such family, or an expression is not valid)" : "");
+		stored_complain(p->path, r);
 		status = EXIT_CANNOT;
 	}
-	line_stream_free(s.lines);
-	tar_stream_free(s.tar);
+	bulk_stream_free(s);
 	buf_fini(&piece);
 	return status;
 }
@@ -113,11 +95,12 @@ static int export_run(const struct arguments *a)
 {
 	const char *file = a->operands > 1 && strcmp(a->operand[1], "-") != 0 ? a->operand[1] : NULL;
 	struct output o = {.fd = STDOUT_FILENO, .name = file ? file : "standard output"};
+	enum packing packing;
 	struct tfs_usage usage;
 	struct place p;
-	int status;
+	int status, err;
 
-	if (!transfer_format(&export_command, a->option['f'], file, &o.count.format))
+	if (!transfer_format(&export_command, a->option['f'], file, &o.count.format, &packing))
 		return EXIT_CANNOT;
 	progress_begin(&(struct progress_options){
 		.command = "export", .done = "exported", .interrupted = text("%s is not whole", o.name), .summary = true});
@@ -132,7 +115,15 @@ static int export_run(const struct arguments *a)
 	}
 	if (!scan_has_clauses(a) && place_usage(&p, &usage) == 0)
 		progress_total(usage.cells, true);
+	if (packing != PACKED_NOT && packer_new(packing, put_packed, &o.fd, &o.packer))
+		no_memory();
 	status = p.store ? export_stored(a, &p, &o) : export_mounted(a, &p, &o);
+	err = !status && o.packer ? packer_end(o.packer) : 0;
+	packer_free(o.packer);
+	if (err) {
+		complain("%s: %s", o.name, strerror(-err));
+		status = EXIT_CANNOT;
+	}
 	if (file && close(o.fd) && !status) {
 		complain("%s: %s", file, strerror(errno));
 		status = EXIT_CANNOT;
@@ -147,14 +138,12 @@ const struct command export_command = {
 	.name = "export",
 	.kinds = "pf",
 	.brief = "write the cells of a table to one file",
-	.usage = "usage: tabletctl export [OPTIONS] [--format tsv|jsonl|tar] TABLE_PATH [FILE]\n"
+	.usage = "usage: tabletctl export [OPTIONS] [--format FORMAT] TABLE_PATH [FILE]\n"
 		 "\n"
 		 "Writes all cells of a table, or those that match, to FILE or to standard\n"
 		 "output, in one of the formats of tabletfs-formats(5).  TABLE_PATH is a table's\n"
 		 "directory in a mount, or SOURCE/TABLE.\n"
-		 "\n"
-		 "  --format FORMAT  else the end of FILE's name says it: .tsv .jsonl .tar; else tsv\n"
-		 "\n"
+		 "\n" TRANSFER_USAGE "\n"
 		 "Other options, each at most once:\n" CLAUSE_USAGE,
 	.options = (const struct option[]){CLAUSE_OPTIONS TRANSFER_OPTIONS, {0}},
 	.least = 1,

@@ -8,9 +8,13 @@
  * may continue (--max-errors).  So it checks the records itself, and whether
  * the family exists.
  */
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/base/units.h"
 #include "engine/bulk/import.h"
 #include "engine/bulk/line.h"
+#include "engine/cell/gc.h"
+#include "engine/tool/packed.h"
 #include "engine/tool/progress.h"
 #include "engine/tool/transfer.h"
 
@@ -21,21 +25,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { EXIT_REFUSED = 1 };
+enum { EXIT_REFUSED = 1, RULE_BYTES_MAX = 4096 };
 
 struct family {
 	char name[TFS_NAME_MAX + 1];
+	int64_t max_age_us;
 };
 
 struct input {
 	struct place place;
 	const char *name; /* the name of the file, for messages */
 	int fd;
-	bool make; /* -p */
+	struct unpacker *unpacker; /* NULL: the file is not compressed */
+	bool make;                 /* -p */
 	bool is_archive;
 	uint64_t refused, max_errors;
 	bool reported;        /* a message names the cause of the error */
 	uint64_t cells, rows; /* into a mount */
+	int64_t begun_us;
+	uint64_t wrong_units; /* cells of record_is_in_wrong_unit */
 	struct buf row;       /* the row of the last cell */
 
 	/* into a mount */
@@ -102,31 +110,49 @@ static int set_schema(void *arg, struct tfs_bytes schema, int64_t mtime_us, cons
 	return err;
 }
 
+/* Reads from the file.  Returns the number of bytes, 0 at its end, -EINTR if a signal came, -EIO after a message. */
+static ssize_t read_file(void *arg, void *p, size_t n)
+{
+	struct input *in = arg;
+	ssize_t got;
+
+	if (!progress_wait_input(in->fd))
+		return -EINTR;
+	got = read(in->fd, p, n);
+	if (got < 0) {
+		complain("%s: %s", in->name, strerror(errno));
+		in->reported = true;
+		return -EIO;
+	}
+	progress_add((uint64_t)got);
+	return got;
+}
+
+/* The same for a file that may be compressed. */
+static ssize_t read_piece(struct input *in, void *p, size_t n)
+{
+	const char *why = NULL;
+	ssize_t got = in->unpacker ? unpacker_read(in->unpacker, p, n, &why) : read_file(in, p, n);
+
+	if (!why)
+		return got;
+	complain("%s: %s", in->name, why);
+	in->reported = true;
+	return -EIO;
+}
+
 /* Returns 0 at the end of the input, -EINTR if a signal came, -EIO after a message, or the error of feed. */
 static int read_input(struct input *in, int (*feed)(void *arg, const void *p, size_t n), void *arg)
 {
 	uint8_t *piece = malloc(TRANSFER_BYTES);
-	ssize_t n;
+	ssize_t n = 1;
 	int err = 0;
 
 	if (!piece)
 		no_memory();
-	while (!err) {
-		if (!progress_wait_input(in->fd)) {
-			err = -EINTR;
-			break;
-		}
-		n = read(in->fd, piece, TRANSFER_BYTES);
-		if (n == 0)
-			break;
-		if (n < 0) {
-			complain("%s: %s", in->name, strerror(errno));
-			in->reported = true;
-			err = -EIO;
-			break;
-		}
-		progress_add((uint64_t)n);
-		err = feed(arg, piece, (size_t)n);
+	while (!err && n > 0) {
+		n = read_piece(in, piece, TRANSFER_BYTES);
+		err = n > 0 ? feed(arg, piece, (size_t)n) : (int)n;
 	}
 	free(piece);
 	return err;
@@ -162,6 +188,7 @@ static int import_stored(struct input *in, enum bulk_format format)
 	err = read_input(in, feed_store, &s);
 	ended = err ? import_stop(s.import) : import_end(s.import);
 	counts = import_counts(s.import);
+	in->wrong_units = counts.wrong_units;
 	progress_cells(counts.cells, counts.rows);
 	import_free(s.import);
 	return err ? err : ended;
@@ -228,33 +255,54 @@ static const char *make_mounted_family(struct input *in, const char *name)
 	return refused ? refused : reason;
 }
 
-/* Returns NULL if the record's family is known. */
-static const char *find_family(struct input *in, const struct record *r)
+/* The age of the family's rule.  0: there is none, or it is not known. */
+static int64_t mounted_max_age(const struct input *in, const char *name)
+{
+	struct buf rule = {0};
+	struct gc_rule *gc = NULL;
+	int64_t us = 0;
+
+	if (file_read_all(given(text("%s/.families/%s/gc", in->place.path, name)), RULE_BYTES_MAX, &rule) == 0 &&
+		buf_u8(&rule, 0) == 0 && gc_parse((const char *)rule.p, &gc, NULL) == 0)
+		us = gc_max_age(gc);
+	gc_free(gc);
+	buf_fini(&rule);
+	return us;
+}
+
+/* Returns NULL if the record's family is known.  *out is the family. */
+static const char *find_family(struct input *in, const struct record *r, const struct family **out)
 {
 	struct family f = {0};
 	const char *reason;
 
-	for (unsigned i = 0; i < in->known_count; i++)
+	for (unsigned i = 0; i < in->known_count; i++) {
+		*out = &in->known[i];
 		if (bytes_eq(r->family, tfs_str(in->known[i].name)))
 			return NULL;
+	}
 	memcpy(f.name, r->family.p, r->family.n);
 	reason = make_mounted_family(in, f.name);
 	if (reason)
 		return reason;
+	f.max_age_us = mounted_max_age(in, f.name);
 	tool_grow(in->known, in->known_count);
-	in->known[in->known_count++] = f;
+	in->known[in->known_count] = f;
+	*out = &in->known[in->known_count++];
 	return NULL;
 }
 
 static int put_cell(void *arg, const struct record *r)
 {
 	struct input *in = arg;
-	const char *reason = find_family(in, r);
+	const struct family *f;
+	const char *reason = find_family(in, r, &f);
 
 	if (reason)
 		return refuse_record(in, r->number, 0, reason);
 	if (line_append_record(r, &in->lines))
 		no_memory();
+	in->wrong_units += record_is_in_wrong_unit(r, f->max_age_us, in->begun_us);
 	count_cell(in, r->row);
 	return in->lines.n >= TRANSFER_BYTES ? write_lines(in) : 0;
 }
@@ -323,6 +371,7 @@ static int import_file(struct input *in, enum bulk_format format)
 	int err;
 
 	in->is_archive = format == BULK_TAR;
+	in->begun_us = clock_system(NULL);
 	if (fstat(in->fd, &st) == 0 && S_ISREG(st.st_mode))
 		progress_total((uint64_t)st.st_size, false);
 	err = in->place.store ? import_stored(in, format) : import_mounted(in, format);
@@ -331,6 +380,8 @@ static int import_file(struct input *in, enum bulk_format format)
 		complain("import: interrupted: the cells that were read are stored; the import can be run again from its start");
 	else if (err && err != -ECANCELED && !in->reported)
 		complain("%s: %s", in->place.path, strerror(-err));
+	if (in->wrong_units)
+		complain("warning: %s: " RECORDS_IN_WRONG_UNIT, in->name, (unsigned long long)in->wrong_units);
 	progress_end();
 	if (err == -EINTR)
 		return 128 + progress_signal();
@@ -342,9 +393,10 @@ static int import_run(const struct arguments *a)
 	const char *file = a->operands > 1 && strcmp(a->operand[1], "-") != 0 ? a->operand[1] : NULL, *most = a->option['m'];
 	struct input in = {.name = file ? file : "standard input", .make = a->option['p'], .stream = -1};
 	enum bulk_format format;
+	enum packing packing;
 	int status;
 
-	if (!transfer_format(&import_command, a->option['f'], file, &format))
+	if (!transfer_format(&import_command, a->option['f'], file, &format, &packing))
 		return EXIT_CANNOT;
 	if (most && (!units_number(&most, &in.max_errors) || *most))
 		return bad_usage(&import_command, "--max-errors: not a number: %s", a->option['m']);
@@ -354,10 +406,13 @@ static int import_run(const struct arguments *a)
 		complain("%s: %s", file, strerror(errno));
 		return EXIT_CANNOT;
 	}
+	if (packing != PACKED_NOT && unpacker_new(packing, read_file, &in, &in.unpacker))
+		no_memory();
 	progress_begin(&(struct progress_options){.command = "import", .done = "imported", .polls = true, .summary = true});
 	status = place_open(&in.place, a->operand[0], in.make);
 	if (!status)
 		status = place_close(&in.place, import_file(&in, format));
+	unpacker_free(in.unpacker);
 	if (file)
 		close(in.fd);
 	return status;
@@ -367,15 +422,13 @@ const struct command import_command = {
 	.name = "import",
 	.kinds = "pf",
 	.brief = "store the cells of a file in a table",
-	.usage = "usage: tabletctl import [-p] [--format tsv|jsonl|tar] [--max-errors N]\n"
-		 "                        TABLE_PATH [FILE]\n"
+	.usage = "usage: tabletctl import [-p] [--format FORMAT] [--max-errors N] TABLE_PATH [FILE]\n"
 		 "\n"
 		 "Stores the cells of FILE, or of standard input, which is in one of the formats\n"
 		 "of tabletfs-formats(5).  TABLE_PATH is a table's directory in a mount, or\n"
 		 "SOURCE/TABLE.\n"
 		 "\n"
-		 "  -p               make DATADIR, the table and its families if they are missing\n"
-		 "  --format FORMAT  else the end of FILE's name says it: .tsv .jsonl .tar; else tsv\n"
+		 "  -p               make DATADIR, the table and its families if they are missing\n" TRANSFER_USAGE
 		 "  --max-errors N   end after more than N refused lines or entries (0)\n",
 	.letters = ":hp",
 	.options = (const struct option[]){TRANSFER_OPTIONS, {"max-errors", required_argument, NULL, 'm'}, {0}},

@@ -235,7 +235,7 @@ static int copy_out(int dir, const char *table, const char *name, uint64_t *byte
 }
 
 /* Prints the cells from a data directory. */
-static int scan_stored(const struct arguments *a, struct tfs_bytes row, enum line_format format, uint64_t *bytes)
+static int scan_stored(const struct arguments *a, struct tfs_bytes row, enum bulk_format format, uint64_t *bytes)
 {
 	struct clauses c;
 	int status = scan_clauses_of(a, &c) ? stored_scan(a->operand[0], &c, row, format, bytes) : EXIT_USAGE;
@@ -247,12 +247,13 @@ static int scan_stored(const struct arguments *a, struct tfs_bytes row, enum lin
 static int scan_run(const struct arguments *a)
 {
 	const char *format = a->option['f'] ? a->option['f'] : "tsv";
+	const enum bulk_format of_cells = transfer_format_named(format);
 	int dir;
 
-	if (strcmp(format, "tsv") != 0 && strcmp(format, "jsonl") != 0 && strcmp(format, "keys") != 0)
-		return bad_usage(&scan_command, "--format is tsv, jsonl or keys, not %s", format);
-	if (stored_is(a->operand[0]) && strcmp(format, "keys") != 0)
-		return scan_stored(a, (struct tfs_bytes){0}, *format == 't' ? LINE_TSV : LINE_JSON, NULL);
+	if ((of_cells == BULK_FORMATS || of_cells == BULK_TAR) && strcmp(format, "keys") != 0)
+		return bad_usage(&scan_command, "--format is tsv, jsonl, csv, wide.tsv or keys, not %s", format);
+	if (stored_is(a->operand[0]) && of_cells != BULK_FORMATS)
+		return scan_stored(a, (struct tfs_bytes){0}, of_cells, NULL);
 	dir = scan_open(a, a->operand[0]);
 	return dir < 0 ? -dir : copy_out(dir, a->operand[0], text(".%s", format), NULL);
 }
@@ -272,7 +273,7 @@ static int get_row(const struct arguments *a, struct tfs_bytes key)
 	int dir, status;
 
 	if (stored_is(a->operand[0])) {
-		status = scan_stored(a, key, LINE_TSV, &bytes);
+		status = scan_stored(a, key, BULK_TSV, &bytes);
 	} else {
 		dir = scan_open_row(a, a->operand[0], key);
 		status = dir < 0 ? -dir : copy_out(dir, a->operand[0], ".tsv", &bytes);
@@ -473,7 +474,8 @@ const struct command scan_command = {
 	.usage = "usage: tabletctl scan [OPTIONS] TABLE_PATH\n"
 		 "\n"
 		 "Prints the matching cells, one a line: row, family:qualifier, timestamp, value.\n"
-		 "--format jsonl prints JSON objects, --format keys the row keys only.\n"
+		 "--format jsonl prints JSON objects, --format keys the row keys only, --format csv and\n"
+		 "wide.tsv a header and one line a row.\n"
 		 "\n" SCAN_USAGE,
 	.options = scan_options,
 	.one_path = true,

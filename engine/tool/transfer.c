@@ -161,21 +161,52 @@ int place_usage(const struct place *p, struct tfs_usage *out)
 
 /* ---- formats ---- */
 
-bool transfer_format(const struct command *c, const char *option, const char *file, enum bulk_format *out)
+/* The end of the name, without what `packing` stands for; "" if it has none. */
+static const char *suffix_of(const char *file, enum packing *packing)
 {
-	static const char *const names[] = {[BULK_TSV] = "tsv", [BULK_JSONL] = "jsonl", [BULK_TAR] = "tar"};
-	const char *dot = file ? strrchr(file, '.') : NULL, *name = option ? option : dot ? dot + 1 : "";
+	const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+	static const char *const packed[] = {[PACKED_GZ] = ".gz", [PACKED_ZST] = ".zst"};
+	const char *dot;
 
-	for (enum bulk_format f = BULK_TSV; f <= BULK_TAR; f++) {
-		if (strcmp(names[f], name) == 0) {
-			*out = f;
-			return true;
+	for (enum packing p = PACKED_GZ; p <= PACKED_ZST; p++) {
+		const size_t n = strlen(base), end = strlen(packed[p]);
+
+		if (*packing == PACKED_NOT && n > end && strcmp(base + n - end, packed[p]) == 0) {
+			*packing = p;
+			base = text("%.*s", (int)(n - end), base);
 		}
 	}
-	*out = BULK_TSV;
+	for (dot = strchr(base, '.'); dot && (dot == base || strcmp(dot, ".wide.tsv") != 0); dot = strchr(dot + 1, '.'))
+		;
+	dot = dot ? dot : strrchr(base, '.');
+	return dot && dot > base ? dot + 1 : "";
+}
+
+enum bulk_format transfer_format_named(const char *name)
+{
+	enum bulk_format f = BULK_TSV;
+
+	while (f < BULK_FORMATS && strcmp(bulk_format_names[f], name) != 0)
+		f++;
+	return f;
+}
+
+bool transfer_format(const struct command *c, const char *option, const char *file, enum bulk_format *out, enum packing *packing)
+{
+	const char *suffix;
+
+	*packing = PACKED_NOT;
+	suffix = file ? suffix_of(file, packing) : "";
+	*out = transfer_format_named(option ? option : !*suffix && *packing == PACKED_NOT ? "tsv" : suffix);
+	if (*out != BULK_FORMATS)
+		return true;
 	if (option)
-		(void)bad_usage(c, "--format: tsv, jsonl or tar, not %s", option);
-	return !option;
+		(void)bad_usage(c, "--format: tsv, jsonl, csv, wide.tsv or tar, not %s", option);
+	else
+		(void)bad_usage(c,
+			"%s: its name does not end in .tsv, .jsonl, .csv, .wide.tsv or .tar, before .gz or .zst: --format says the format",
+			file);
+	return false;
 }
 
 /* ---- bytes ---- */
@@ -253,35 +284,37 @@ static int print(struct tfs_bytes s, uint64_t *bytes)
 	return fwrite(s.p, 1, s.n, stdout) == s.n ? 0 : -EIO;
 }
 
-int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row, enum line_format format, uint64_t *bytes)
+void stored_complain(const char *path, int err)
+{
+	const char *why = bulk_stream_why(err);
+
+	complain("%s: %s", path, why ? why : strerror(-err));
+}
+
+int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row, enum bulk_format format, uint64_t *bytes)
 {
 	struct tfs_scan_spec spec = c->spec;
-	struct line_stream *lines = NULL;
-	struct tfs_scan *scan;
+	struct bulk_stream *cells = NULL;
 	struct buf piece = {0};
 	struct place p;
 	int r;
 
 	if (place_open(&p, path, false))
 		return EXIT_ERROR;
-	spec.what = TFS_SCAN_CELLS;
 	if (row.p) {
 		spec.row_from = row;
 		spec.one_row = true;
 	}
-	r = tfs_scan_new(p.table, &spec, &scan);
-	if (!r)
-		r = line_stream_new(p.table, scan, format, &lines);
+	r = bulk_stream_new(p.table, format, &spec, &cells);
 	for (r = r ? r : 1; r > 0;) {
 		buf_reset(&piece);
-		r = line_stream_read(lines, TRANSFER_BYTES, &piece);
+		r = bulk_stream_read(cells, TRANSFER_BYTES, &piece);
 		if (r >= 0 && piece.n && print(buf_bytes(&piece), bytes))
 			r = 0; /* main reports it */
 	}
 	if (r < 0)
-		complain("%s: %s%s", path, strerror(-r),
-			r == -EINVAL ? " (there is no such family, or an expression is not valid)" : "");
-	line_stream_free(lines);
+		stored_complain(path, r);
+	bulk_stream_free(cells);
 	buf_fini(&piece);
 	return place_close(&p, r < 0 ? EXIT_ERROR : 0);
 }

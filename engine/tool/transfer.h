@@ -7,7 +7,9 @@
 #include "engine/bulk/line.h"
 #include "engine/bulk/mutation_lines.h"
 #include "engine/bulk/reader.h"
+#include "engine/bulk/stream.h"
 #include "engine/tabletfs.h"
+#include "engine/tool/packed.h"
 #include "engine/tool/tool.h"
 
 enum { TRANSFER_BYTES = 1 << 20 }; /* the bytes of a read or a write */
@@ -38,8 +40,18 @@ int place_close(struct place *p, int status) TFS_MUST;
 /* Sets the table's bytes on disk and number of cells.  On a mount they come from .tablets.  -errno: the user may not read it. */
 int place_usage(const struct place *p, struct tfs_usage *out) TFS_MUST;
 
-/* The format that --format names or, without it, the end of the file's name; else TSV.  Returns false after a message. */
-bool transfer_format(const struct command *c, const char *option, const char *file, enum bulk_format *out);
+/* Lines of struct command's usage about the format. */
+#define TRANSFER_USAGE                                                                                                             \
+	"  --format FORMAT  tsv, jsonl, csv, wide.tsv or tar; else the end of FILE's name says\n"                                  \
+	"                   it.  A further .gz or .zst says that FILE is compressed.  Standard\n"                                  \
+	"                   input or output, and a name without a dot, are tsv.\n"
+/*
+ * The format that --format names or, without it, the end of the file's name.  TSV if file is NULL or its name has no dot.  *packing
+ * follows the name.  Returns false after a message.
+ */
+bool transfer_format(const struct command *c, const char *option, const char *file, enum bulk_format *out, enum packing *packing);
+/* Returns BULK_FORMATS if there is no such format. */
+enum bulk_format transfer_format_named(const char *name);
 
 /* Reads to the end, and appends to out; 0 or -errno. */
 int transfer_read(int fd, struct buf *out) TFS_MUST;
@@ -55,7 +67,9 @@ bool stored_is(const char *path);
 /* Applies the lines, with `commit`, to a row.  *answer is the result or the refusal.  Returns 0 or -errno; -EBUSY: after a message. */
 int stored_mutate(const char *path, struct tfs_bytes row, struct tfs_bytes lines, struct buf *answer) TFS_MUST;
 /* Prints the cells that match, of this row only unless row.p is NULL.  Sets *bytes, if not NULL, to the number of bytes. */
-int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row, enum line_format format, uint64_t *bytes) TFS_MUST;
+int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row, enum bulk_format format, uint64_t *bytes) TFS_MUST;
+/* Prints a message about an error of bulk_stream. */
+void stored_complain(const char *path, int err);
 /* Prints the value of the cell that `line` names. */
 int stored_get(const char *path, struct tfs_bytes row, const struct mutation_line *line) TFS_MUST;
 

@@ -173,8 +173,9 @@ int list_scripts(struct lister *l, struct list_entry *e)
 static const char *const table_reserved[] = {".export", ".run", NULL};
 static const struct fixed_child table_children[] = {{".schema", NODE_SCHEMA}, {".families", NODE_FAMILIES},
 	{".groups", NODE_GROUPS}, {".scripts", NODE_SCRIPTS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN}, {".snap", NODE_SNAPS},
-	{".import", NODE_IMPORT}, {".import.tsv", NODE_IMPORT}, {".import.jsonl", NODE_IMPORT}, {".import.tar", NODE_IMPORT},
-	{".export.tar", NODE_EXPORT}, {".changes", NODE_CHANGES}, {0}};
+	{".import", NODE_IMPORT}, {".import.tsv", NODE_IMPORT}, {".import.jsonl", NODE_IMPORT}, {".import.csv", NODE_IMPORT},
+	{".import.wide.tsv", NODE_IMPORT}, {".import.tar", NODE_IMPORT}, {".export.tar", NODE_EXPORT}, {".changes", NODE_CHANGES},
+	{0}};
 static const struct setting table_settings[] = {
 	{.name = ".tablets", .mode = 0400, .render = admin_render_tablets}, /* it has names of rows */
 	{.name = ".splits", .mode = 0400, .render = admin_render_splits},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TABLE/.import, .import.tsv, .import.jsonl and .import.tar, which take cells
+ * TABLE/.import, .import.tsv, .import.jsonl, .import.csv and .import.tar, which take cells
  * (engine/bulk).
  *
  * An import begins, and starts its threads, with the first byte.  A descriptor
@@ -17,6 +17,7 @@
 #include "fs/stream/stream.h"
 
 #include "engine/base/clock.h"
+#include "engine/base/msg.h"
 #include "engine/bulk/import.h"
 #include "fs/base/access.h"
 #include "fs/base/dir_time.h"
@@ -120,7 +121,11 @@ static int import_count(struct importing *g)
 
 static enum bulk_format format_of(const char *name)
 {
-	return strcmp(name, ".import.jsonl") == 0 ? BULK_JSONL : strcmp(name, ".import.tar") == 0 ? BULK_TAR : BULK_TSV;
+	enum bulk_format f = BULK_TSV;
+
+	while (f < BULK_FORMATS && (strncmp(name, ".import.", 8) != 0 || strcmp(name + 8, bulk_format_names[f]) != 0))
+		f++;
+	return f == BULK_FORMATS ? BULK_TSV : f;
 }
 
 static int import_open(struct sequential *s, int flags)
@@ -208,6 +213,12 @@ static void import_close(struct sequential *s, struct changes *c)
 {
 	struct importing *g = s->state;
 
+	const uint64_t wrong = g->import ? import_counts(g->import).wrong_units : 0;
+	char path[REASON_BYTES];
+
+	if (wrong)
+		msg_warning(
+			"%s: " RECORDS_IN_WRONG_UNIT, node_describe(g->node, NULL, path, sizeof(path)), (unsigned long long)wrong);
 	note_changes(g, c);
 	user_give(USER_IMPORTS, g->caller->user.uid, 1);
 	importing_free(g);

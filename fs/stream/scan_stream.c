@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * .tsv, .jsonl, .tar, .keys and .count below a scan, and TABLE/.export.tar, which is
+ * .tsv, .jsonl, .csv, .wide.tsv, .tar, .keys and .count below a scan, and TABLE/.export.tar, which is
  * the .tar of a scan without clauses: sequential files.  Open begins the scan, so ages
  * count back from there.  The bytes are made as they are read.
  */
 #include "fs/stream/stream.h"
 
 #include "engine/bulk/escape.h"
-#include "engine/bulk/line.h"
-#include "engine/bulk/tar_stream.h"
+#include "engine/bulk/stream.h"
 #include "fs/base/access.h"
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
@@ -28,6 +27,14 @@ static const struct {
 	enum tfs_scan_what what;
 } streams[] = {SCAN_STREAMS(STREAM_KIND){NULL, TFS_SCAN_CELLS}};
 
+/* The formats of streams of cells. */
+static const enum bulk_format formats[STREAMS + 1] = {[STREAM_TSV] = BULK_TSV,
+	[STREAM_JSONL] = BULK_JSONL,
+	[STREAM_CSV] = BULK_CSV,
+	[STREAM_WIDE_TSV] = BULK_WIDE_TSV,
+	[STREAM_TAR] = BULK_TAR,
+	[STREAMS] = BULK_TAR};
+
 /* .export.tar has no name of a stream. */
 static enum stream stream_of(const struct node *n)
 {
@@ -41,9 +48,8 @@ static enum stream stream_of(const struct node *n)
 struct stream_state {
 	struct tfs_table *table; /* on behalf of the user: families that the user may not read are left out */
 	struct clauses clauses;
-	struct tfs_scan *scan;     /* for .keys and .count; NULL if the scan belongs to lines or tar */
-	struct line_stream *lines; /* .tsv, .jsonl */
-	struct tar_stream *tar;    /* .tar */
+	struct tfs_scan *scan;      /* for .keys and .count */
+	struct bulk_stream *stream; /* for the others */
 	struct unread out;
 	struct buf row; /* the last row, for .count */
 	uint64_t rows, cells;
@@ -55,32 +61,20 @@ static int begin(struct sequential *s)
 {
 	struct stream_state *st = s->state;
 	struct tfs_scan_spec spec = st->clauses.spec;
-	struct tfs_scan *scan;
-	int err;
 
 	spec.stop = fs_is_interrupted;
 	st->kind = stream_of(s->node);
 	spec.what = streams[st->kind].what;
-	err = tfs_scan_new(st->table, &spec, &scan);
-	if (err)
-		return err;
-	if (spec.what != TFS_SCAN_CELLS)
-		st->scan = scan;
-	else if (st->kind == STREAM_TSV || st->kind == STREAM_JSONL)
-		err = line_stream_new(st->table, scan, st->kind == STREAM_TSV ? LINE_TSV : LINE_JSON, &st->lines);
-	else
-		err = tar_stream_new(st->table, scan, &st->tar);
-	return err;
+	return spec.what == TFS_SCAN_CELLS ? bulk_stream_new(st->table, formats[st->kind], &spec, &st->stream)
+					   : tfs_scan_new(st->table, &spec, &st->scan);
 }
 
 static void end(struct stream_state *st)
 {
 	tfs_scan_free(st->scan);
-	line_stream_free(st->lines);
-	tar_stream_free(st->tar);
+	bulk_stream_free(st->stream);
 	st->scan = NULL;
-	st->lines = NULL;
-	st->tar = NULL;
+	st->stream = NULL;
 	buf_reset(&st->out.text);
 	buf_reset(&st->row);
 	st->out.at = 0;
@@ -146,7 +140,7 @@ static int add_key(struct stream_state *st, const struct tfs_cell *cell)
 	return err ? err : buf_u8(&st->out.text, '\n');
 }
 
-/* Reads as line_stream_read does. */
+/* Reads as bulk_stream_read does. */
 static int read_keys(struct stream_state *st, size_t enough)
 {
 	struct tfs_cell cell;
@@ -174,10 +168,10 @@ static int stream_read(struct sequential *s, void *buf, size_t n, size_t *got)
 
 	unread_trim(&st->out, n);
 	enough = st->out.at + n;
-	r = st->lines     ? line_stream_read(st->lines, enough, &st->out.text)
-		: st->tar ? tar_stream_read(st->tar, enough, &st->out.text)
-			  : read_keys(st, enough);
+	r = st->stream ? bulk_stream_read(st->stream, enough, &st->out.text) : read_keys(st, enough);
 	*got = unread_take(&st->out, buf, n);
+	if (r == -E2BIG)
+		(void)refuse(r, s->node, NULL, "%s", bulk_stream_why(r));
 	return r < 0 && *got == 0 ? r : 0;
 }
 

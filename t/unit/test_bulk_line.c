@@ -76,6 +76,7 @@ static void cells_and_rows_of_an_export_are_counted(void **state)
 	static const char tsv[] = "a\tf:q\t1\tx\na\tf:r\t1\t\nab\tf:q\t1\ta\\tb\nb\tf:q\t1\ty\n";
 	static const char json[] = "{\"row\":\"a\\\"b\",\"family\":\"f\"}\n{\"row\":\"a\\\"b\",\"family\":\"g\"}\n"
 				   "{\"row\":\"a\\\"c\",\"family\":\"f\"}\n{\"row_base64\":\"/w==\",\"family\":\"f\"}\n";
+	static const char csv[] = "key,\"f:a,b\",f:c\n\"a\n\",,\"x,\n\"\"\"\nb,1,\"\"\nc,\"\n\",\n";
 	static const size_t pieces[] = {1, 7, 100, 1000, 1 << 20};
 	char part[258], row[300], family[320], cell[330];
 	struct buf tar = {0};
@@ -101,6 +102,7 @@ static void cells_and_rows_of_an_export_are_counted(void **state)
 	for (size_t i = 0; i < sizeof(pieces) / sizeof(*pieces); i++) {
 		expect_count(BULK_TSV, tfs_str(tsv), pieces[i], 4, 3);
 		expect_count(BULK_JSONL, tfs_str(json), pieces[i], 4, 3);
+		expect_count(BULK_CSV, tfs_str(csv), pieces[i], 4, 3);
 		expect_count(BULK_TAR, buf_bytes(&tar), pieces[i], 3, 2);
 	}
 	buf_fini(&tar);
