@@ -899,6 +899,12 @@ TFS_API int tfs_merge(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
 TFS_API int tfs_flush(struct tfs_table *t) TFS_CHECKED;
 /* Rewrites every tablet without deleted data (major compaction).  Returns when that is done.  -ECANCELED: tfs_will_close. */
 TFS_API int tfs_compact(struct tfs_table *t) TFS_CHECKED;
+/*
+ * Removes what was deleted or replaced before the call, and the changes that are kept (tfs_feed_open), from SSTables, files of
+ * changes and the commit log.  Readers of changes that have not read all of them get -ESTALE.  It flushes all tables of the
+ * servers.  Snapshots keep what they show.  Errors as of tfs_compact; -EBUSY: try again.
+ */
+TFS_API int tfs_purge(struct tfs_table *t) TFS_CHECKED;
 
 #ifdef __cplusplus
 }

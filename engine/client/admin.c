@@ -9,14 +9,14 @@
 #define DRAIN_PAUSE_US 100000u
 #define CHANGES_MOST 100 /* splits and merges during one listing of a table's tablets */
 
-/* Sends a request of this method to every tablet of the table, in order. */
-static int tablets_call(struct tfs_table *t, enum ts_method method)
+/* Sends a request of this method to every tablet of the table, in order.  number: the same in all of them. */
+static int tablets_call(struct tfs_table *t, enum ts_method method, uint64_t number)
 {
 	struct buf row = {0};
 	int err = 0;
 
 	for (;;) {
-		struct ts_request q = {.method = method, .row = buf_bytes(&row)};
+		struct ts_request q = {.method = method, .row = buf_bytes(&row), .offset = number};
 		struct ts_answer a = {0};
 		bool more = false;
 
@@ -250,18 +250,37 @@ int tfs_splits(struct tfs_table *t, unsigned n, int (*fn)(void *arg, const struc
 
 int tfs_flush(struct tfs_table *t)
 {
-	return tablets_call(t, TS_FLUSH);
+	return tablets_call(t, TS_FLUSH, 0);
+}
+
+/* Removes the files that no tablet uses any more.  After an error a later round does it. */
+static void collect(struct tfs_store *s)
+{
+	struct ms_request q = {.method = MS_COLLECT};
+	struct ms_answer a = {0};
+
+	(void)!call_master(s, &q, &a, NULL);
+	ms_answer_fini(&a);
 }
 
 int tfs_compact(struct tfs_table *t)
 {
-	struct ms_request q = {.method = MS_COLLECT};
-	struct ms_answer a = {0};
-	int err = tablets_call(t, TS_COMPACT);
+	int err = tablets_call(t, TS_COMPACT, 0);
 
 	if (!err)
-		(void)!call_master(t->store, &q, &a, NULL); /* after an error a later round removes the files */
-	ms_answer_fini(&a);
+		collect(t->store);
+	return err;
+}
+
+int tfs_purge(struct tfs_table *t)
+{
+	uint64_t number;
+	int err = random_bytes(&number, sizeof(number));
+
+	if (!err)
+		err = tablets_call(t, TS_PURGE, number | 1);
+	if (!err)
+		collect(t->store);
 	return err;
 }
 

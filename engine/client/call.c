@@ -33,7 +33,8 @@ static int poll_action(struct tablet_service *svc, const struct ts_request *q, s
 
 static bool is_action(const struct ts_request *q)
 {
-	return q->method == TS_FLUSH || q->method == TS_COMPACT || q->method == TS_SPLIT || q->method == TS_MERGE;
+	return q->method == TS_FLUSH || q->method == TS_COMPACT || q->method == TS_PURGE || q->method == TS_SPLIT ||
+		q->method == TS_MERGE;
 }
 
 /* Returns the error for the caller of the library, or TABLE_DROPPED or SESSION_ENDED.  A brief service's outcome stays as it is. */

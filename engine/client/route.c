@@ -180,8 +180,8 @@ static int call_server(struct router *r, struct patience *t, struct tablet_servi
 static bool may_repeat(const struct patience *t, const struct ts_request *q)
 {
 	return (is_mutation(q) && t->numbered.first) || q->method == TS_READ || q->method == TS_EXISTS ||
-		q->method == TS_SCAN_OPEN || q->method == TS_FLUSH || q->method == TS_COMPACT || q->method == TS_TABLET_INFO ||
-		q->method == TS_CHANGES || q->method == TS_HELLO;
+		q->method == TS_SCAN_OPEN || q->method == TS_FLUSH || q->method == TS_COMPACT || q->method == TS_PURGE ||
+		q->method == TS_TABLET_INFO || q->method == TS_CHANGES || q->method == TS_HELLO;
 }
 
 /* ---- servers and scan ids ---- */

@@ -294,3 +294,22 @@ int tablet_compact(struct tablet *t)
 	tablet_leave(t);
 	return err;
 }
+
+/*
+ * Durable steps:
+ *	1 a flush: the changes so far are in files
+ *	2 one edit that removes all files of changes, and raises the low mark to the latest change in them
+ *	3 a major compaction
+ * A crash before 2 leaves all changes, and a later one none.  The next purge repeats all.
+ */
+int tablet_purge(struct tablet *t)
+{
+	int err = t->frozen ? -EROFS : tablet_flush(t);
+
+	if (!err) {
+		tablet_enter(t);
+		err = compact_changes_purge(t);
+		tablet_leave(t);
+	}
+	return err ? err : tablet_compact(t);
+}

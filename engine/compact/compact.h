@@ -15,6 +15,11 @@ extern const struct tablet_compactor compact_functions;
 int tablet_flush(struct tablet *t) TFS_MUST;
 /* Major compaction, beginning with a minor one.  Waits for it. */
 int tablet_compact(struct tablet *t) TFS_MUST;
+/*
+ * Removes the changes that are kept (tablet_changes.c), and with a major compaction what was deleted and replaced.  Changes
+ * that are committed meanwhile stay.  Waits for it.
+ */
+int tablet_purge(struct tablet *t) TFS_MUST;
 
 /*
  * A snapshot of several tablets at one instant:

@@ -3,7 +3,7 @@
  * Files of changes (engine/tablet/tablet_changes.c): written by minor compactions, merged, and removed when they have expired.
  *
  * Durable steps: as of compact_flush.c and compact_job.c.  A file is removed by the edit that raises the tablet's low mark
- * to the latest change in it.
+ * to the latest change in it.  A purge does this for all files, after a flush.
  *
  * Readers follow the end of the changes, so a file is seldom read, and merges serve two purposes only: small files of many flushes
  * become one file, and a tablet's part of a file that it shares with others after a split becomes a file of its own.  A
@@ -217,17 +217,17 @@ static int changes_install(struct tablet *t, const struct file_set *in, struct v
 	return tablet_change(t, &c);
 }
 
-/* Removes the files whose changes are all expired, or are not kept any more. */
-static int changes_expire(struct tablet *t, const struct store_schema *schema, bool *did)
+/* Removes the files whose changes are all expired, or are not kept any more; `all`: all files. */
+static int changes_expire(struct tablet *t, const struct store_schema *schema, bool all, bool *did)
 {
-	const int64_t keep_us = schema->changes_us;
+	const int64_t keep_us = schema ? schema->changes_us : 0;
 	int64_t low, upto;
 	struct file_set in = {0};
 	int err = 0;
 
 	mutex_lock(&t->lock);
 	low = t->changes_low_us;
-	upto = !low ? INT64_MAX : low;
+	upto = all || !low ? INT64_MAX : low;
 	if (low && keep_us && clock_collect(t->env->clock) - keep_us > upto)
 		upto = clock_collect(t->env->clock) - keep_us;
 	for (unsigned i = t->view->file_count; i < view_all_files(t->view) && !err; i++)
@@ -237,7 +237,7 @@ static int changes_expire(struct tablet *t, const struct store_schema *schema, b
 	for (unsigned i = 0; low && i < in.n; i++)
 		low = in.v[i]->meta.newest_us > low ? in.v[i]->meta.newest_us : low;
 	if (!err && in.n)
-		err = changes_install(t, &in, NULL, low, "changes removed");
+		err = changes_install(t, &in, NULL, low, all ? "changes purged" : "changes removed");
 	*did = !err && in.n;
 	tablet_drop_files(&in, *did);
 	return err;
@@ -306,6 +306,18 @@ static int changes_merge(struct tablet *t, const struct store_schema *schema, bo
 	return err;
 }
 
+int compact_changes_purge(struct tablet *t)
+{
+	bool did;
+	int err = tablet_job_begin(t, &t->merging);
+
+	if (err)
+		return err;
+	err = changes_expire(t, NULL, true, &did);
+	tablet_job_end(t, &t->merging);
+	return err;
+}
+
 int compact_changes(struct tablet *t, bool *did)
 {
 	struct snap snap;
@@ -316,7 +328,7 @@ int compact_changes(struct tablet *t, bool *did)
 	if (snap.view->change_count && !snap.schema->changes_us)
 		err = tablet_ensure_changes(t); /* maybe no write follows that does it */
 	if (!err && snap.view->change_count)
-		err = changes_expire(t, snap.schema, did);
+		err = changes_expire(t, snap.schema, false, did);
 	if (!err && !*did && snap.schema->changes_us && snap.view->change_count)
 		err = changes_merge(t, snap.schema, did);
 	snap_put(&snap);

@@ -111,6 +111,8 @@ int compact_changes_flush(struct tablet *t, const struct tablet_freeze *f, struc
  * Between tablet_job_begin and tablet_job_end of merging.
  */
 int compact_changes(struct tablet *t, bool *did) TFS_MUST;
+/* Removes all files of changes. */
+int compact_changes_purge(struct tablet *t) TFS_MUST;
 
 /* ---- samples for dictionaries ---- */
 struct group_sample {

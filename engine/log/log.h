@@ -143,6 +143,9 @@ int log_drop_below(struct log *l, uint64_t lsn) TFS_MUST;
 int log_roll_below(struct log *l, uint64_t lsn) TFS_MUST;
 /* Removes recycled segments.  The log does this itself when a write finds no space. */
 void log_discard_recycled(struct log *l);
+/* Removes recycled segments, and recycles none until the end.  So bytes of dropped segments leave the disk. */
+void log_erase_begin(struct log *l);
+void log_erase_end(struct log *l);
 /* If the log refuses records, tries a fresh file at once.  Returns 0 if it accepts records, the error if not, -EAGAIN if another thread is trying. */
 int log_try_again(struct log *l) TFS_MUST;
 

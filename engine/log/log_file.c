@@ -213,6 +213,22 @@ void log_discard_recycled(struct log *l)
 	}
 }
 
+void log_erase_begin(struct log *l)
+{
+	mutex_lock(&l->mu);
+	l->erasers++;
+	mutex_unlock(&l->mu);
+	log_discard_recycled(l);
+}
+
+void log_erase_end(struct log *l)
+{
+	log_discard_recycled(l); /* a drop that was under way at the begin may have recycled one */
+	mutex_lock(&l->mu);
+	l->erasers--;
+	mutex_unlock(&l->mu);
+}
+
 int log_roll_locked(struct log *l, uint64_t gen)
 {
 	uint64_t number = l->next_number++, first = l->written_lsn + 1, durable = l->durable_lsn;
@@ -345,7 +361,7 @@ int log_drop_below(struct log *l, uint64_t lsn)
 	l->dropping = true;
 	log_reap_locked(l);
 	while ((s = l->segments) != l->active && s->retired && !s->file && s->io == 0 && s->last_lsn < lsn) {
-		bool keep = !s->abandoned && !l->refusing && l->recycled_count < LOG_RECYCLED_MOST;
+		bool keep = !s->abandoned && !l->refusing && !l->erasers && l->recycled_count < LOG_RECYCLED_MOST;
 		uint64_t size;
 		char *path;
 

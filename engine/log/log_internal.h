@@ -134,6 +134,7 @@ struct log {
 	/* segments, oldest first; the last is active */
 	struct log_segment *segments, *active;
 	struct log_segment *recycled; /* dropped, oldest first: wait for reuse */
+	unsigned erasers;             /* while it is not 0, no segment is recycled (log_erase_begin) */
 	unsigned recycled_count;
 	uint64_t next_number;
 	bool dropping, reap;

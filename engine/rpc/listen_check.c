@@ -22,6 +22,7 @@ static const enum rule tablet_rules[TS_METHODS] = {
 	[TS_SYNC] = NO_TABLE,
 	[TS_FLUSH] = USER_TABLE,
 	[TS_COMPACT] = USER_TABLE,
+	[TS_PURGE] = USER_TABLE,
 	[TS_SPLIT] = USER_TABLE,
 	[TS_MERGE] = USER_TABLE,
 	[TS_POLL] = USER_TABLE,

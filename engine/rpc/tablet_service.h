@@ -163,6 +163,11 @@ enum ts_method {
 	 * struct tablet_changes.  -EOPNOTSUPP: the table keeps no changes.  -CHANGES_REMOVED: changes at or behind the position are not kept any more.
 	 */
 	TS_CHANGES,
+	/*
+	 * row, offset -> tablet_end, or scan.  Removes the changes of its tablet that are kept, what was deleted from its cells, and
+	 * the commit log so far.  offset: the number of this purge, which has one request for each tablet.
+	 */
+	TS_PURGE,
 	TS_METHODS
 };
 

@@ -460,6 +460,7 @@ static int allow_verb(const struct acting *a, struct tfs_bytes argument, struct 
 static const struct verb table_verbs[] = {
 	{"flush", NULL, "write the memtables to SSTables", tfs_flush},
 	{"compact", NULL, "do a major compaction of each tablet", tfs_compact},
+	{"purge", NULL, "remove from the disk what was deleted, and the kept changes", tfs_purge},
 	{"split", "ROW", "begin a tablet at the row", .run = split_verb, .of_row = true},
 	{"merge", "ROW", "join the tablet of the row and the next one", .run = merge_verb, .of_row = true},
 	{"drop-rows", "PREFIX", "delete the rows that begin with it", .run = drop_rows, .of_row = true},

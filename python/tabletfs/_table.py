@@ -407,6 +407,10 @@ class Table:
         """Rewrites every tablet without deleted data."""
         self._call(lib.tfs_compact, of=": compact")
 
+    def purge(self) -> None:
+        """Removes from the disk what was deleted or replaced, and the changes that are kept."""
+        self._call(lib.tfs_purge, of=": purge")
+
     # ---- access ----
 
     def as_user(self, uid: int, gid: int, groups: Iterable[int] = ()) -> "Table":

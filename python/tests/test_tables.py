@@ -154,6 +154,7 @@ def test_tablets(table: Table) -> None:
     assert len(list(table)) == 100
     table.merge("a")
     table.compact()
+    table.purge()
     assert len(table.tablets()) == 1
 
 

@@ -92,6 +92,13 @@ int tfs_compact(struct tfs_table *t)
 	return 0;
 }
 
+int tfs_purge(struct tfs_table *t)
+{
+	CHECK(t == &the_table);
+	note('p');
+	return 0;
+}
+
 int tfs_split(struct tfs_table *t, struct tfs_bytes row)
 {
 	CHECK(t == &the_table && row.n);
@@ -330,6 +337,10 @@ static int expect_line(struct tfs_bytes line, bool system, char *want, unsigned 
 		expect_tables('c', system, want, n);
 		return 0;
 	}
+	if (!system && is(line, "purge")) {
+		expect_tables('p', false, want, n);
+		return 0;
+	}
 	if (system && is(line, "sync")) {
 		if (*n < DONE_MAX)
 			want[(*n)++] = 's';
@@ -400,7 +411,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 size_t fuzz_example(unsigned i, const uint8_t **data)
 {
 	static const char *const texts[] = {
-		"0flush\ncompact\n\ndrop-rows a\nflush \n",
+		"0flush\ncompact\npurge\n\ndrop-rows a\nflush \n",
 		"0drop-rows \377\ndrop-rows drop-rows\nflush x\ncompact",
 		"1flush\nsync\ncompact\n",
 		"2compact\nflush\ncompact\n",

@@ -90,5 +90,6 @@ int model_split(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
 int model_merge(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
 int model_flush(struct tfs_table *t);
 int model_compact(struct tfs_table *t);
+int model_purge(struct tfs_table *t);
 
 #endif

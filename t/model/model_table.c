@@ -325,6 +325,12 @@ int tfs_flush(struct tfs_table *t)
 	return r;
 }
 
+/* The model has no disk, and keeps no changes. */
+int tfs_purge(struct tfs_table *t)
+{
+	return tfs_compact(t);
+}
+
 /* Cells that the rules hide now stay hidden, even if a rule is loosened later. */
 int tfs_compact(struct tfs_table *t)
 {

@@ -98,5 +98,6 @@
 #define tfs_merge model_merge
 #define tfs_flush model_flush
 #define tfs_compact model_compact
+#define tfs_purge model_purge
 
 #endif

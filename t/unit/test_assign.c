@@ -106,7 +106,7 @@ static int ask(unsigned server, enum ts_method method, unsigned row)
 static void others_refuse(void **state)
 {
 	static const enum ts_method methods[] = {
-		TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_MUTATE, TS_FLUSH, TS_COMPACT, TS_TABLET_INFO, TS_MERGE};
+		TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_MUTATE, TS_FLUSH, TS_COMPACT, TS_PURGE, TS_TABLET_INFO, TS_MERGE};
 
 	spread();
 	for (unsigned i = 0; i < 9; i++)

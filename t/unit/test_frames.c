@@ -194,7 +194,7 @@ static void rights(void **state)
 	const struct peer_rights owner = {.user = {.uid = 0}, .owner = true, .client = TS_CLIENT_RANDOM | 5, .peer = 1},
 				 user = {.user = {.uid = 1234, .gid = 1234}, .client = TS_CLIENT_RANDOM | 6, .peer = 1235};
 	static const enum ts_method of_user_tables[] = {TS_MUTATE, TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_SCAN_NEXT, TS_SCAN_CLOSE,
-		TS_SYNC, TS_FLUSH, TS_COMPACT, TS_SPLIT, TS_MERGE, TS_POLL, TS_TABLET_INFO, TS_CHANGES, TS_HELLO};
+		TS_SYNC, TS_FLUSH, TS_COMPACT, TS_PURGE, TS_SPLIT, TS_MERGE, TS_POLL, TS_TABLET_INFO, TS_CHANGES, TS_HELLO};
 	static const enum ts_method of_metadata[] = {
 		TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_SCAN_NEXT, TS_SCAN_CLOSE, TS_SYNC, TS_TABLET_INFO, TS_HELLO};
 	struct ts_request q;
@@ -312,7 +312,8 @@ static void names_and_values(void **state)
 			       of_cells = {.pub.what = TFS_SCAN_CELLS},
 			       by_regex = {.pub.what = TFS_SCAN_KEYS, .pub.value_regex = tfs_str("x")},
 			       by_value = {.pub.what = TFS_SCAN_ROWS, .pub.value_is = tfs_str("x")};
-	static const enum ts_method others[] = {TS_MUTATE, TS_SYNC, TS_FLUSH, TS_COMPACT, TS_SPLIT, TS_MERGE, TS_POLL, TS_HELLO};
+	static const enum ts_method others[] = {
+		TS_MUTATE, TS_SYNC, TS_FLUSH, TS_COMPACT, TS_PURGE, TS_SPLIT, TS_MERGE, TS_POLL, TS_HELLO};
 	const struct ts_request asks_names[] = {{.method = TS_EXISTS}, {.method = TS_TABLET_INFO}, {.method = TS_READ},
 		{.method = TS_SCAN_OPEN, .spec = &of_keys}, {.method = TS_SCAN_OPEN, .spec = &of_rows}, {.method = TS_SCAN_NEXT},
 		{.method = TS_SCAN_CLOSE}};

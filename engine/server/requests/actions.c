@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Actions: the requests that last long, which are TS_FLUSH, TS_COMPACT,
- * TS_SPLIT and TS_MERGE.  Each runs in a thread of its own, so that no worker
+ * TS_PURGE, TS_SPLIT and TS_MERGE.  Each runs in a thread of its own, so that no worker
  * that serves requests waits for it.  The request that starts it waits for a
  * short time.  If the action has not ended by then, the answer has a number,
  * and the client sends TS_POLL with it until the answer has none.  An action
@@ -77,6 +77,7 @@ static int action_new(struct server *s, const struct ts_request *q, action_fn *f
 	x->q = (struct ts_request){.method = q->method,
 		.table = q->table,
 		.row = buf_bytes(&x->row),
+		.offset = q->offset,
 		.token = {.client = q->token.client},
 		.epoch = q->epoch};
 	*out = x;

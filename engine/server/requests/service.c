@@ -187,10 +187,15 @@ static int serve_exists(struct server *s, struct served_tablet *served, const st
 	return err;
 }
 
-/* TS_FLUSH, TS_COMPACT */
+/* TS_FLUSH, TS_COMPACT, TS_PURGE */
 static int serve_compaction(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
-	int err = q->method == TS_FLUSH ? tablet_flush(served->tablet) : tablet_compact(served->tablet);
+	int err = q->method == TS_PURGE ? logs_purge(s, q->offset) : 0;
+
+	if (!err)
+		err = q->method == TS_FLUSH     ? tablet_flush(served->tablet)
+			: q->method == TS_PURGE ? tablet_purge(served->tablet)
+						: tablet_compact(served->tablet);
 
 	a->tablet_end = (struct tfs_bytes){NULL, 0};
 	if (!err && !served->last && !arena_dup(&a->arena, buf_bytes(&served->end), &a->tablet_end))
@@ -207,6 +212,7 @@ static int serve_from_tablet(struct server *s, struct served_tablet *served, con
 		[TS_EXISTS] = serve_exists,
 		[TS_FLUSH] = serve_compaction,
 		[TS_COMPACT] = serve_compaction,
+		[TS_PURGE] = serve_compaction,
 		[TS_TABLET_INFO] = serve_info,
 		[TS_CHANGES] = changes_serve,
 	};
@@ -486,7 +492,7 @@ static int serve_block(struct server *s, const struct ts_request *q, struct ts_a
 	return 0;
 }
 
-/* The actions of TS_FLUSH, TS_COMPACT, TS_SPLIT, TS_MERGE. */
+/* The actions of TS_FLUSH, TS_COMPACT, TS_PURGE, TS_SPLIT, TS_MERGE. */
 static int act(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	int err = q->method == TS_MERGE ? tablets_merge(s, q->table, q->row)
@@ -598,6 +604,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		[TS_UNBLOCK_WRITES] = serve_block,
 		[TS_FLUSH] = serve_action,
 		[TS_COMPACT] = serve_action,
+		[TS_PURGE] = serve_action,
 		[TS_SPLIT] = serve_action,
 		[TS_MERGE] = serve_action,
 		[TS_POLL] = action_poll,

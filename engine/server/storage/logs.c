@@ -32,6 +32,9 @@
  * On a full disk logs_drop_all drops the whole log: it ends the active segment,
  * and flushes each tablet for which there is space.
  *
+ * A purge (logs_purge) does the same, and recycles nothing.  An error ends it, because its caller is told that the bytes
+ * are gone.
+ *
  * To find the segments that can be dropped, the log's next LSN is read before
  * the tablets' redo points.  A tablet that writes its first record between the
  * two needs only later records.
@@ -44,19 +47,23 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define LOG_MOST_SEGMENTS 6
 #define LOG_KEPT_SEGMENTS 3
 #define LOG_LEAST (UINT64_C(8) << 20)
+#define PURGE_TRIES 100
+#define PURGE_PAUSE_US 50000u
 
 struct logs {
 	struct server *s;
 	void (*grown)(struct server *s, uint64_t bytes);
 	struct task task;
-	_Atomic bool dead;   /* a tablet may need the log of a dead incarnation */
-	uint64_t aged_lsn;   /* the log's next LSN when its age was last checked */
-	uint64_t aged_at_us; /* monotonic time of that check */
-	uint64_t most;       /* size in bytes above which tablets are flushed so that the log shrinks */
+	_Atomic bool dead;       /* a tablet may need the log of a dead incarnation */
+	uint64_t aged_lsn;       /* the log's next LSN when its age was last checked */
+	uint64_t aged_at_us;     /* monotonic time of that check */
+	uint64_t most;           /* size in bytes above which tablets are flushed so that the log shrinks */
+	_Atomic uint64_t purged; /* the number of the last purge */
 };
 
 static uint64_t logs_period_us(const struct server *s)
@@ -195,6 +202,44 @@ void logs_drop_all(struct server *s)
 	(void)!logs_flush_below(s, lsn, true);
 	if (!log_sync(s->log))
 		(void)!logs_drop_unneeded(s);
+}
+
+/* One attempt to remove all segments with records below lsn. */
+static int logs_purge_below(struct server *s, uint64_t lsn)
+{
+	int err = logs_end_active(s, lsn);
+
+	if (!err)
+		err = logs_flush_dead(s);
+	if (!err)
+		err = logs_flush_below(s, lsn, false);
+	if (!err)
+		err = log_sync(s->log);
+	return err ? err : logs_drop_unneeded(s);
+}
+
+int logs_purge(struct server *s, uint64_t number)
+{
+	const uint64_t lsn = log_next_lsn(s->log);
+	bool gone = false;
+	int err = 0;
+
+	if (atomic_load(&s->logs->purged) == number)
+		return 0;
+	log_erase_begin(s->log);
+	for (unsigned tries = 0; !err && !gone && tries < PURGE_TRIES && !s->closing; tries++) {
+		/* Another thread writes, syncs or drops segments, or a tablet is being replaced. */
+		if (tries)
+			(void)usleep(PURGE_PAUSE_US);
+		err = logs_purge_below(s, lsn);
+		gone = log_tail_lsn(s->log, UINT64_MAX) >= lsn;
+	}
+	log_erase_end(s->log);
+	if (!err && !gone)
+		err = -EBUSY;
+	if (!err)
+		atomic_store(&s->logs->purged, number);
+	return err;
 }
 
 /* Once a period: flushes the records that existed a period ago, and removes the segments kept for reuse. */

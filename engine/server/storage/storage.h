@@ -54,6 +54,11 @@ void logs_soon(struct server *s);
 uint64_t logs_first_segment_bytes(uint64_t largest);
 /* Flushes all tablets for which there is space, and drops the segments that are then not needed. */
 void logs_drop_all(struct server *s);
+/*
+ * Flushes all tablets, and removes the log that was written before.  Does nothing if its last call had the same number.
+ * -EBUSY: tablets that are split, merged or moved kept a part of it.
+ */
+int logs_purge(struct server *s, uint64_t number) TFS_MUST;
 
 /* ---- space.c: disk space ---- */
 extern const struct server_part space_part;
