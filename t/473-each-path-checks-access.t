@@ -133,6 +133,7 @@ cat $T/.scan/.csv
 cat $T/.scan/.wide.tsv
 cat $T/.scan/.tar
 cat $T/r/.row.json
+cat $T/r/.row.flat.json
 cat $T/.scan/prefix=r/reverse=yes/.tsv
 """
 READ_ALL_TABLE = """
@@ -165,6 +166,9 @@ printf "set $F:q\\tnew\\ncommit\\n" >t/r/.mutate
 printf "r\\t$F:q\\t9\\tnew\\n" >t/.import
 printf '{"row":"r","family":"%s","qualifier":"q","timestamp":9,"value":"new"}\\n' $F >t/.import.jsonl
 printf "key,$F:q\\nr,new\\n" >t/.import.csv
+printf '{"%s":{"q":"new"}}' $F >t/r/.row.flat.json
+printf '{"%s":null}' $F >t/r/.row.flat.json
+printf '{"cells":[{"family":"%s","qualifier":"q","value":null}],"merge":true}' $F >t/r/.row.json
 tar -C $W/in -cf t/.import.tar ./r/$F/q@9
 printf "append $F:q\\tnew\\ncommit\\n" >t/r/.mutate
 printf "delete $F:q\\ncommit\\n" >t/r/.mutate

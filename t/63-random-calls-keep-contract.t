@@ -53,7 +53,7 @@ class Caller:
         if at < 0.24:
             return row
         if at < 0.27:
-            return row + "/" + pick((".mutate", ".row.json"))
+            return row + "/" + pick((".mutate", ".row.json", ".row.flat.json"))
         if at < 0.32:
             return row + "/" + pick(FAMILIES)
         return row + "/" + pick(FAMILIES) + "/" + pick(CELLS)
@@ -71,7 +71,7 @@ class Caller:
         path = self.path()
         fd = self.call("open", os.open, path, flags, 0o644)
         if fd is not None:
-            self.files.append((fd, any(c in path for c in (".schema", ".ctl", "/ctl", ".families", ".groups", ".mutate", ".row.json"))))
+            self.files.append((fd, any(c in path for c in (".schema", ".ctl", "/ctl", ".families", ".groups", ".mutate", ".row.json", ".row.flat.json"))))
         if len(self.files) > 40:
             self.call("close", os.close, self.files.pop(0)[0])
 

@@ -48,6 +48,7 @@ for verb in "delete f:q" "delete f:q@1" "delete-family f" "delete-row" "set f:ne
 done
 like "$(last_log)" "/t/a/\.mutate: line 2: delete f:q: the data of the table is protected" "  with the reason"
 fails ".row.json without the cells" "$P" sh -c "echo '{\"f\":{}}' >'$M/t/a/.row.json'"
+fails ".row.flat.json without a column" "$P" sh -c "echo '{\"f\":{\"q\":null}}' >'$M/t/a/.row.flat.json'"
 fails "tabletctl delete" "the data of the table is protected" "$TABLETCTL" delete "$D/t" a f:q
 fails "tabletctl delete of a row" "the data of the table is protected" "$TABLETCTL" delete "$D/t" a
 ok "export" export_of t after.tsv
@@ -100,6 +101,7 @@ rm -f "$M/r/a/f/.x"
 fails "rm -rf" "$R" rm -rf "$M/r"
 fails "find -delete" "$R" find "$M/r" -delete
 fails ".mutate" "$R" sh -c "printf 'set f:q\tv\ncommit\n' >'$M/r/a/.mutate'"
+fails ".row.flat.json" "$R" sh -c "echo '{}' >'$M/r/a/.row.flat.json'"
 fails ".row.json" "$R" sh -c "echo '{}' >'$M/r/a/.row.json'"
 fails ".import.tsv" "$R" sh -c "printf 'd\tf:q\t1\tv\n' >'$M/r/.import.tsv'"
 fails "truncate" "$R" sh -c "echo truncate >'$M/r/.ctl'"

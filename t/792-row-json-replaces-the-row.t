@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # .row.json shows a row as of one instant; written back, it replaces the row in
 # one step if the row is still as it was read.  A user replaces only families
-# that he may read and write, here and through .mutate.
+# that he may read and write, here and through .mutate.  With "merge", and in .row.flat.json,
+# an object changes what it names and nothing else.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 if [ "$(id -u)" = 0 ]; then ok "mount" mount_store -o allow_other; else ok "mount" mount_store; fi
@@ -198,6 +199,60 @@ cp "$M/t/r/.row.json" "$W/saved"
 echo compact >"$M/t/.ctl"
 remount
 ok "after a compaction and a remount the sequence is the same" cp "$W/saved" "$M/t/r/.row.json"
+cd "$M" || exit 1
+mkdir -p flat/r/f flat/r/g flat/.families/c
+echo counter >flat/.families/c/type
+py <<'EOF2'
+from tap import *
+import json, shutil, subprocess
+R = M + "/flat/r/"
+F, J = R + ".row.flat.json", R + ".row.json"
+spill(R + "f/a@1", b"old")
+spill(R + "f/a@2", b"new")
+spill(R + "f/b@1", b"b")
+spill(R + "g/@3", b"\xff\0")
+read = lambda: json.loads(slurp(F))
+patch = lambda d, path=F: errno_of(spill, path, json.dumps(d).encode(), os.O_WRONLY | os.O_TRUNC)
+same(slurp(F), b'{"f":{\n"a":"new",\n"b":"b"},\n"g":{\n"":"base64:/wA="}}\n', ".row.flat.json has the newest version of each column")
+shutil.copyfile(F, W + "/flat.1")
+subprocess.check_call(["rsync", F, W + "/flat.2"])
+same((os.stat(F).st_size, slurp(W + "/flat.1"), slurp(W + "/flat.2")), (len(slurp(F)), slurp(F), slurp(F)), "  its size is that of its text, so shutil and rsync copy it")
+same(patch({"f": {"a": "patched", "c": "added", "b": None}}), "0", "an object changes what it names")
+same(read(), {"f": {"a": "patched", "c": "added"}, "g": {"": "base64:/wA="}}, "  adds, changes, deletes, and leaves the rest")
+same((slurp(R + "f/a@1"), os.path.exists(R + "f/b")), (b"old", False), "  older versions stay, and all versions of a deleted column are gone")
+same((patch({"g": None, "f": {}}), sorted(read())), ("0", ["f"]), "null in the place of a family deletes its cells")
+same((patch({"c": {"n": " 7 "}}), slurp(R + "c/n")), ("0", b"7\n"), "a counter is set")
+odd = {"base64:x": "base64:", "\xfc\"\n": "", "\x01": "\x7f"}
+import base64
+b = lambda s: "base64:" + base64.b64encode(s).decode()
+same(patch({"f": {"a": None, "c": None, b(b"base64:x"): b(b"base64:"), b(b"n\0"): b(b"\xff"), "\xfc\"\n": ""}}), "0", "bytes that are no text")
+same(read()["f"], {b(b"base64:x"): b(b"base64:"), b(b"n\0"): b(b"\xff"), "\xfc\"\n": ""}, "  return")
+before = slurp(F)
+for text in ('[]', '{"f":[]}', '{"f":"x"}', '{"f":{"q":1}}', '{"f":{"q":"base64:*"}}', '{"f":{"q":"1","q":"2"}}', '{"no":{"q":"1"}}', '{"f":{"q":"1"}', '{"f":{"q":"v","x":{}}}', '{"c":{"n":"seven"}}'):
+    same(errno_of(spill, F, text.encode(), os.O_WRONLY | os.O_TRUNC), "EINVAL", "refused: " + text)
+same(slurp(F), before, "  which changes nothing")
+same((patch({}), slurp(F)), ("0", before), "an empty object changes nothing")
+open(R + ".new", "w").write('{"f":{"moved":"1"}}')
+os.rename(R + ".new", F)
+same(slurp(R + "f/moved"), b"1", "a scratch file that is renamed to it")
+same(errno_of(os.unlink, F), "EPERM", "it is not removed")
+# ---- "merge" in .row.json ----
+spill(R + "f/v@5", b"five")
+spill(R + "f/v@6", b"six")
+count = len(json.loads(slurp(J))["cells"])
+same(patch({"merge": True, "cells": [{"family": "f", "qualifier": "v", "timestamp": 6, "value": None}, {"family": "f", "qualifier": "w", "value": "new"}]}, J), "0", '"merge": true')
+same((slurp(R + "f/v"), slurp(R + "f/w"), len(json.loads(slurp(J))["cells"])), (b"five", b"new", count), "  deletes one version, and writes one cell")
+same((patch({"merge": True, "cells": [{"family": "f", "qualifier": "v", "value": None}]}, J), os.path.exists(R + "f/v")), ("0", False), "  or all versions")
+d = json.loads(slurp(J))
+d.update(merge=True, cells=[{"family": "f", "qualifier": "w", "value": "x"}])
+same((patch(d, J), patch(d, J), slurp(R + "f/moved")), ("0", "ECANCELED", b"1"), "  with a sequence: once")
+for bad in ({"merge": 1, "cells": []}, {"merge": False, "cells": [{"family": "f", "qualifier": "w", "value": None}]}):
+    same(patch(bad, J), "EINVAL", "refused: " + json.dumps(bad))
+same((patch({"merge": False, "cells": []}, J), os.path.exists(R)), ("0", False), "false replaces the row")
+os.mkdir(R)
+same(slurp(F), b"{}\n", "a directory without cells is {}")
+EOF2
+cd / || exit 1
 unmount_store
 mount_store -o ro
 [ -n "$OVER" ] || fails "a read-only mount has no .row.json" "not supported" cat "$M/t/r/.row.json"

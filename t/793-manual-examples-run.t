@@ -49,6 +49,11 @@ RUN = {
         ("mkdir -p pages/com.cnn.www/{anchor,contents}; sed 's/\"sequence\":\"[0-9a-f]*\",//' \"$EXAMPLE\" >pages/com.cnn.www/.row.json",
          "diff <(jq 'del(.sequence)' \"$EXAMPLE\") <(jq 'del(.sequence)' pages/com.cnn.www/.row.json)"),
     ("tabletfs-scan.7", "cd pages/com.cnn.www"): (PAGES, "! [ -e anchor/cnnsi.com ] && [ -e links/all ]"),
+    ("tabletfs-scan.7", '{"anchor":{'):
+        ("rm -rf pages/com.cnn.www; mkdir -p pages/com.cnn.www/{anchor,contents}; cat \"$EXAMPLE\" >pages/com.cnn.www/.row.flat.json",
+         "diff <(jq -S . \"$EXAMPLE\") <(jq -S . pages/com.cnn.www/.row.flat.json)"),
+    ("tabletfs-scan.7", """echo '{"title":{"fr":"CNN"}}' > pages/com.cnn.www/.row.flat.json"""):
+        (PAGES + "mkdir -p pages/.families/title", "[ $(cat pages/com.cnn.www/title/fr) = CNN ]"),
     ("tabletfs-scan.7", "mkdir -p pages/com.cnn.www/hits"): ("rm -rf pages", "[ $(cat pages/com.cnn.www/hits/2026-11-23) = 1 ]"),
     ("tabletfs-scan.7", "mkdir TABLE/.snap/monday"): (TABLE, "[ -z \"$(ls t/.snap)\" ]"),
     ("tabletfs-scan.7", "rsync -aI TABLE/.snap/B/.since/A/.rows/ mirror/"):

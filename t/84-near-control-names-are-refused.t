@@ -15,7 +15,7 @@ os.chdir(M)
 new = os.O_WRONLY | os.O_CREAT
 TABLE = [".schema", ".families", ".groups", ".scripts", ".latest", ".scan", ".snap", ".tablets", ".splits", ".ctl", ".import", ".import.tsv",
          ".import.jsonl", ".import.csv", ".import.wide.tsv", ".import.tar", ".export.tar"]
-ROW = [".mutate", ".row.json"]
+ROW = [".mutate", ".row.json", ".row.flat.json"]
 TRIED = """.import.cvs .import.csv.gz .import.wide.csv .import.tar.gz .import.json .import.txt .imports .imprt .snaps .snapshot .ctrl .ct .clt .schemas .schem
 .shcema .schema.txt .schema.json .schema.conf .row.jsonl .row.jso .rowjson .row.json.gz .mutate.txt .mutates .mutat
 .familes .group .latests .lates .scans .tablet .split .splits.txt .export.tar.gz .export.tar.zst .import.tar.bz2

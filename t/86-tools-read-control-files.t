@@ -22,7 +22,7 @@ import shutil
 import subprocess
 os.chdir(M)
 OUT = W + "/copy"
-SIZED = ["t/r/.row.json", "t/.ctl", "t/.tablets", "t/.splits", ".tabletfs/version", ".tabletfs/servers", ".tabletfs/config", ".tabletfs/ctl",
+SIZED = ["t/r/.row.json", "t/r/.row.flat.json", "t/.ctl", "t/.tablets", "t/.splits", ".tabletfs/version", ".tabletfs/servers", ".tabletfs/config", ".tabletfs/ctl",
          "t/.families/f/gc", "t/.families/f/group", "t/.families/f/type", "t/.families/f/usage", "t/.groups/default/level",
          "t/.groups/default/compression", "t/.scan/.help", "t/.snap/s2/.usage", "t/.snap/s2/.ctl", "t/.snap/s2/.splits"]
 STREAMS = ["t/.scan/.tsv", "t/.scan/.jsonl", "t/.scan/.csv", "t/.scan/.wide.tsv", "t/.scan/.tar", "t/.scan/.keys", "t/.scan/.count", "t/.export.tar",

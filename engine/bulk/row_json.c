@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 enum { RENDER_TRIES = 8, SEQUENCE_DIGITS = 16 };
+#define FLAT_BASE64 "base64:"
 
 /* ---- writing ---- */
 
@@ -35,8 +36,47 @@ static int read_large(struct tfs_table *t, const struct tfs_cell *c, struct buf 
 	return err;
 }
 
+/* Appends a string of the short form. */
+static int flat_string(struct tfs_bytes s, struct buf *out)
+{
+	const bool text = utf8_valid(s) && !(s.n && memchr(s.p, 0, s.n)) && !bytes_has_prefix(s, TFS_S(FLAT_BASE64));
+	int err = buf_u8(out, '"');
+
+	if (!err && !text)
+		err = buf_append_bytes(out, TFS_S(FLAT_BASE64));
+	if (!err)
+		err = text ? json_escape(out, s) : base64_encode(out, s);
+	return err ? err : buf_u8(out, '"');
+}
+
+/* Appends the line of a cell in the short form.  *family_id is the family of the cell before, 0 at the first cell. */
+static int flat_append(const struct tfs_cell *c, uint16_t *family_id, struct buf *out)
+{
+	int err = 0;
+
+	if (*family_id != c->family_id)
+		err = buf_printf(out, "%s\"%s\":{\n", *family_id ? "},\n" : "", c->family);
+	else
+		err = buf_append(out, ",\n", 2);
+	*family_id = c->family_id;
+	if (!err)
+		err = flat_string(c->qualifier, out);
+	if (!err)
+		err = buf_u8(out, ':');
+	return err ? err : flat_string(c->value, out);
+}
+
+/* Properties of the cells of a row. */
+struct row_sum {
+	uint64_t fingerprints;
+	int64_t commit_us;  /* the latest */
+	bool later;         /* a value was read after the scan */
+	bool flat;          /* the short form is written */
+	uint16_t family_id; /* the short form: of the last cell, or 0 */
+};
+
 /* Appends the line of a cell without its row. */
-static int append_cell(struct tfs_table *t, const struct tfs_cell *c, bool first, struct buf *out, bool *later)
+static int append_cell(struct tfs_table *t, const struct tfs_cell *c, bool first, struct buf *out, struct row_sum *sum)
 {
 	struct tfs_cell cell = *c;
 	struct buf large = {0};
@@ -46,72 +86,72 @@ static int append_cell(struct tfs_table *t, const struct tfs_cell *c, bool first
 		return -EFBIG;
 	cell.row = (struct tfs_bytes){0};
 	if (!c->value.p && c->size) {
-		*later = true;
+		sum->later = true;
 		err = read_large(t, c, &large);
 		cell.value = buf_bytes(&large);
 	}
-	if (!err && !first) {
+	if (!err && !first && !sum->flat) {
 		out->n--; /* the newline */
 		err = buf_append(out, ",\n", 2);
 	}
 	if (!err)
-		err = line_append(LINE_JSON, &cell, out);
+		err = sum->flat ? flat_append(&cell, &sum->family_id, out) : line_append(LINE_JSON, &cell, out);
 	buf_fini(&large);
 	return !err && out->n > ROW_JSON_MAX ? -EFBIG : err;
 }
 
-/* Properties of the cells of a row. */
-struct row_sum {
-	uint64_t fingerprints;
-	int64_t commit_us; /* the latest */
-	bool later;        /* a value was read after the scan */
-};
-
 /* Appends the cells to out, unless it is NULL. */
-static int scan_row(struct tfs_table *t, struct tfs_bytes row, struct buf *out, struct row_sum *sum)
+static int scan_row(struct tfs_table *t, struct tfs_bytes row, bool flat, struct buf *out, struct row_sum *sum)
 {
-	struct tfs_scan_spec spec = {.what = out ? TFS_SCAN_CELLS : TFS_SCAN_KEYS, .row_from = row, .one_row = true};
+	struct tfs_scan_spec spec = {
+		.what = out ? TFS_SCAN_CELLS : TFS_SCAN_KEYS, .row_from = row, .one_row = true, .versions = flat ? 1 : 0};
 	struct tfs_scan *scan = NULL;
 	struct tfs_cell c;
 	bool first = true;
 	int r = tfs_scan_new(t, &spec, &scan);
 
-	*sum = (struct row_sum){0};
+	*sum = (struct row_sum){.flat = flat};
 	while (r == 0 && (r = tfs_scan_next(scan, &c)) > 0) {
 		sum->fingerprints += tfs_fingerprint(&c);
 		if (c.commit_us > sum->commit_us)
 			sum->commit_us = c.commit_us;
-		r = out ? append_cell(t, &c, first, out, &sum->later) : 0;
+		r = out ? append_cell(t, &c, first, out, sum) : 0;
 		first = false;
 	}
 	tfs_scan_free(scan);
 	return r;
 }
 
-static int render_once(struct tfs_table *t, struct tfs_bytes row, struct buf *out, int64_t *commit_us)
+/* Appends what precedes the cells.  *sequence_at: where the digits of the sequence are. */
+static int begin_object(struct tfs_bytes row, struct buf *out, size_t *sequence_at)
 {
-	struct row_sum sum = {0}, again;
-	size_t at;
 	int err = buf_u8(out, '{');
 
 	if (!err)
 		err = json_member(out, "row", row);
 	if (!err)
 		err = buf_printf(out, ",\"sequence\":\"");
-	at = out->n;
+	*sequence_at = out->n;
+	return err ? err : buf_printf(out, "%0*d\",\"cells\":[\n", SEQUENCE_DIGITS, 0);
+}
+
+static int render_once(struct tfs_table *t, struct tfs_bytes row, bool flat, struct buf *out, int64_t *commit_us)
+{
+	struct row_sum sum = {0}, again;
+	size_t at = 0;
+	int err = flat ? buf_u8(out, '{') : begin_object(row, out, &at);
+
 	if (!err)
-		err = buf_printf(out, "%0*d\",\"cells\":[\n", SEQUENCE_DIGITS, 0);
+		err = scan_row(t, row, flat, out, &sum);
 	if (!err)
-		err = scan_row(t, row, out, &sum);
-	if (!err)
-		err = buf_printf(out, "]}\n");
+		err = buf_printf(out, "%s", flat ? sum.family_id ? "}}\n" : "}\n" : "]}\n");
 	if (!err && sum.later)
-		err = scan_row(t, row, NULL, &again);
+		err = scan_row(t, row, flat, NULL, &again);
 	if (err == -ESTALE || err == -ENOENT || (!err && sum.later && again.fingerprints != sum.fingerprints))
 		return -EAGAIN;
 	if (commit_us)
 		*commit_us = sum.commit_us;
-	if (!err) {
+	if (!err && !flat) {
 		char digits[SEQUENCE_DIGITS + 1];
 
 		snprintf(digits, sizeof(digits), "%0*" PRIx64, SEQUENCE_DIGITS, sum.fingerprints);
@@ -120,14 +160,14 @@ static int render_once(struct tfs_table *t, struct tfs_bytes row, struct buf *ou
 	return err;
 }
 
-int row_json_render(struct tfs_table *t, struct tfs_bytes row, struct buf *out, int64_t *commit_us)
+int row_json_render(struct tfs_table *t, struct tfs_bytes row, bool flat, struct buf *out, int64_t *commit_us)
 {
 	const size_t before = out->n;
 	int err = -EAGAIN;
 
 	for (int i = 0; i < RENDER_TRIES && err == -EAGAIN; i++) {
 		out->n = before;
-		err = render_once(t, row, out, commit_us);
+		err = render_once(t, row, flat, out, commit_us);
 	}
 	if (err)
 		out->n = before;
@@ -217,6 +257,13 @@ static const char *read_bytes(struct row_json *j, json_t *object, const char *na
 	return *err == -EINVAL ? "a member _base64 is not base64" : NULL;
 }
 
+static const char *limits_fault(const struct mutation_line *c)
+{
+	return c->qualifier.n > TFS_QUALIFIER_MAX ? "a qualifier is at most 16 KiB"
+		: c->value.n > TFS_VALUE_MAX      ? "a value is at most 64 MiB"
+						  : NULL;
+}
+
 static int read_cell(struct row_json *j, json_t *object, struct mutation_line *c, size_t number, char why[160])
 {
 	static const char *const names[] = {
@@ -236,15 +283,14 @@ static int read_cell(struct row_json *j, json_t *object, struct mutation_line *c
 	c->has_ts = ts != NULL;
 	c->ts = ts ? json_integer_value(ts) : 0;
 	wrong = read_bytes(j, object, "qualifier", &c->qualifier, &err);
-	if (!wrong && !err)
+	if (j->merge && json_is_null(json_object_get(object, "value")) && !json_object_get(object, "value_base64"))
+		c->verb = MUTATION_DELETE;
+	else if (!wrong && !err)
 		wrong = read_bytes(j, object, "value", &c->value, &err);
 	if (wrong)
 		return refuse(why, number, wrong);
-	if (!err && c->qualifier.n > TFS_QUALIFIER_MAX)
-		return refuse(why, number, "a qualifier is at most 16 KiB");
-	if (!err && c->value.n > TFS_VALUE_MAX)
-		return refuse(why, number, "a value is at most 64 MiB");
-	return err;
+	wrong = err ? NULL : limits_fault(c);
+	return wrong ? refuse(why, number, wrong) : err;
 }
 
 static bool read_sequence(json_t *text, uint64_t *out)
@@ -260,12 +306,16 @@ static bool read_sequence(json_t *text, uint64_t *out)
 
 static int read_row(struct row_json *j, json_t *object, char why[160])
 {
-	static const char *const names[] = {"row", "row_base64", "sequence", "cells", NULL};
-	json_t *cells = json_object_get(object, "cells"), *sequence = json_object_get(object, "sequence");
+	static const char *const names[] = {"row", "row_base64", "sequence", "merge", "cells", NULL};
+	json_t *merge = json_object_get(object, "merge"), *cells = json_object_get(object, "cells"),
+	       *sequence = json_object_get(object, "sequence");
 	int err = 0;
 
 	if (!json_is_object(object) || !members_known(object, names) || !json_is_array(cells))
-		return refuse(why, 0, "it is no object with the members row, sequence and cells");
+		return refuse(why, 0, "it is no object with the members row, sequence, merge and cells");
+	if (merge && !json_is_boolean(merge))
+		return refuse(why, 0, "merge is true or false");
+	j->merge = json_is_true(merge);
 	j->has_sequence = sequence && !json_is_null(sequence);
 	if (j->has_sequence && !read_sequence(sequence, &j->sequence))
 		return refuse(why, 0, "the sequence is not one that was read");
@@ -278,7 +328,78 @@ static int read_row(struct row_json *j, json_t *object, char why[160])
 	return err;
 }
 
-int row_json_parse(struct tfs_bytes text, struct row_json *out, char why[160])
+/* The bytes of a string of the short form.  -EINVAL: it is not base64. */
+static int flat_bytes(struct row_json *j, struct tfs_bytes text, struct tfs_bytes *out)
+{
+	const size_t mark = strlen(FLAT_BASE64);
+	struct buf bytes = {0};
+	int err;
+
+	*out = text;
+	if (!bytes_has_prefix(text, TFS_S(FLAT_BASE64)))
+		return 0;
+	err = base64_decode(tfs_bytes_of(text.p + mark, text.n - mark), &bytes);
+	if (!err && !arena_dup(&j->arena, buf_bytes(&bytes), out))
+		err = -ENOMEM;
+	buf_fini(&bytes);
+	return err;
+}
+
+/* Returns the cell behind the others, or NULL. */
+static struct mutation_line *add_cell(struct row_json *j, const char *family)
+{
+	if (array_grow(&j->cells, j->count, sizeof(*j->cells)))
+		return NULL;
+	j->cells[j->count] = (struct mutation_line){.verb = MUTATION_DELETE, .family = family};
+	return &j->cells[j->count++];
+}
+
+static int read_flat_cell(struct row_json *j, const char *family, const char *qualifier, json_t *value, char why[160])
+{
+	struct mutation_line *c = add_cell(j, family);
+	const char *wrong;
+	int err = c ? flat_bytes(j, tfs_str(qualifier), &c->qualifier) : -ENOMEM;
+
+	if (!err && json_is_string(value)) {
+		c->verb = MUTATION_SET;
+		err = flat_bytes(j, tfs_bytes_of(json_string_value(value), json_string_length(value)), &c->value);
+	} else if (!err && !json_is_null(value)) {
+		return refuse(why, j->count, "a value is a string, or null, which deletes the column");
+	}
+	wrong = err == -EINVAL ? "base64: is not followed by base64" : err ? NULL : limits_fault(c);
+	return wrong ? refuse(why, j->count, wrong) : err;
+}
+
+static int read_flat(struct row_json *j, json_t *object, char why[160])
+{
+	const char *family, *qualifier;
+	json_t *cells, *value;
+	int err = 0;
+
+	j->merge = true;
+	if (!json_is_object(object))
+		return refuse(why, 0, "it is no object of families");
+	json_object_foreach(object, family, cells)
+	{
+		struct mutation_line *all = json_is_null(cells) ? add_cell(j, family) : NULL;
+
+		if (all)
+			all->all = true;
+		else if (json_is_null(cells))
+			return -ENOMEM;
+		else if (!json_is_object(cells))
+			return refuse(why, 0, "a family is an object, or null, which deletes its cells");
+		json_object_foreach(cells, qualifier, value)
+		{
+			err = read_flat_cell(j, family, qualifier, value, why);
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}
+
+int row_json_parse(struct tfs_bytes text, bool flat, struct row_json *out, char why[160])
 {
 	json_error_t error;
 
@@ -292,5 +413,5 @@ int row_json_parse(struct tfs_bytes text, struct row_json *out, char why[160])
 		snprintf(why, 160, "line %d: %.*s", error.line, near ? (int)(near - error.text) : 120, error.text);
 		return -EINVAL;
 	}
-	return read_row(out, out->tree, why);
+	return flat ? read_flat(out, out->tree, why) : read_row(out, out->tree, why);
 }

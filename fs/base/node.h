@@ -87,7 +87,8 @@
 	X(RUN, run, 39)                       /* .run below a scan, and directories below it; key: arg=KEY=VALUE, or empty */      \
 	X(RUN_STREAM, run_stream, 40)         /* key: NAME or NAME.jsonl of a script of the table */                               \
 	X(CHANGES, changes, 41)               /* TABLE/.changes, and directories in it; key: from=PLACE, or empty */               \
-	X(CHANGES_STREAM, changes_stream, 42) /* .tsv and others; key: its name */
+	X(CHANGES_STREAM, changes_stream, 42) /* .tsv and others; key: its name */                                                 \
+	X(ROW_FLAT, row_flat, 43)             /* ROW/.row.flat.json */
 
 #define NODE_ENUMERATOR(upper, lower, number) NODE_##upper = (number),
 enum node_kind { NODE_KINDS(NODE_ENUMERATOR) NODE_KIND_COUNT };

@@ -146,7 +146,7 @@ int permit_sticky(struct node *dir, struct node *n)
 static bool is_data(enum node_kind kind)
 {
 	return kind == NODE_ROW || kind == NODE_ROW_PART || kind == NODE_FAMILY || kind == NODE_CELL_PART || kind == NODE_VERSION ||
-		kind == NODE_PLAIN || kind == NODE_MUTATE || kind == NODE_ROW_JSON || kind == NODE_IMPORT;
+		kind == NODE_PLAIN || kind == NODE_MUTATE || kind == NODE_ROW_JSON || kind == NODE_ROW_FLAT || kind == NODE_IMPORT;
 }
 
 int permit_data(struct node *n, const char *name, enum node_kind kind, bool removes)

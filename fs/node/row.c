@@ -164,7 +164,8 @@ static int row_list_families(struct lister *l, struct list_entry *e)
 	return 0;
 }
 
-static const struct fixed_child row_children[] = {{".mutate", NODE_MUTATE}, {".row.json", NODE_ROW_JSON}, {0}};
+static const struct fixed_child row_children[] = {
+	{".mutate", NODE_MUTATE}, {".row.json", NODE_ROW_JSON}, {".row.flat.json", NODE_ROW_FLAT}, {0}};
 
 const struct node_ops row_ops = {
 	.traits = KIND_DIR | KIND_IN_VIEW | KIND_KEYED | KIND_TIMED,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ROW/.row.json: the row as one JSON object (engine/bulk/row_json.h).
+ * ROW/.row.json and ROW/.row.flat.json: the row as one JSON object (engine/bulk/row_json.h).
  *
  * The WRITE that contains the end of the object replaces the row, because
  * shells ignore the errors of close.  A scratch file that is renamed to .row.json
- * replaces it, too, as editors do.
+ * replaces it, too, as editors do.  An object of .row.flat.json, or with "merge": true,
+ * changes only the cells that it names.
  *
  * If the object has a sequence, the row is scanned, and its sum compared.  The
  * mutation then checks each family's sum again, under the row's lock in the
@@ -29,6 +30,11 @@
 #define ROW_CELLS_MAX 65536
 
 static _Atomic uint64_t memory_all; /* the bytes of all descriptors' texts */
+
+static bool is_flat(const struct node *file)
+{
+	return file->kind == NODE_ROW_FLAT;
+}
 
 /* ---- replacing the row ---- */
 
@@ -127,11 +133,13 @@ static int add_cell(struct replacing *r, struct mutation_line *c, size_t number)
 
 	if (!f)
 		return refuse(-EINVAL, r->file, NULL, "cell %zu: the table has no such family", number);
-	if (!seen->read)
+	if (!seen->read && !r->json.merge)
 		return refuse(-EACCES, r->file, NULL, "cell %zu: no permission for the family %s", number, f->name);
+	if (!seen->write && r->json.merge)
+		return refuse(-EACCES, r->file, NULL, "cell %zu: the user may not write to the family %s", number, f->name);
 	if (!seen->write)
 		return 0;
-	if (f->type == TFS_TYPE_COUNTER && !c->has_ts)
+	if (f->type == TFS_TYPE_COUNTER && !c->has_ts && c->verb == MUTATION_SET)
 		err = mutation_counter_value(&r->json.arena, &c->value);
 	if (err == -EINVAL)
 		return refuse(err, r->file, NULL, "cell %zu: a counter is set to one decimal number", number);
@@ -141,7 +149,7 @@ static int add_cell(struct replacing *r, struct mutation_line *c, size_t number)
 static int replacing_prepare(struct replacing *r, const struct caller *caller, struct tfs_bytes text)
 {
 	char why[160];
-	int err = row_json_parse(text, &r->json, why);
+	int err = row_json_parse(text, is_flat(r->file), &r->json, why);
 
 	if (err == -EINVAL)
 		return refuse(err, r->file, NULL, "%s; nothing is applied", why);
@@ -160,7 +168,7 @@ static int replacing_prepare(struct replacing *r, const struct caller *caller, s
 	}
 	if (r->json.has_sequence)
 		err = add_checks(r);
-	if (!err)
+	if (!err && !r->json.merge)
 		err = add_deletes(r);
 	for (size_t i = 0; i < r->json.count && !err; i++)
 		err = add_cell(r, &r->json.cells[i], i + 1);
@@ -175,7 +183,7 @@ static int replace_row(struct node *file, struct node *row, struct tfs_table *ta
 	int err = replacing_prepare(&r, caller, text);
 
 	if (!err)
-		err = row_change(row, table, &r.lines, TFS_APPLY_KEEP, c);
+		err = row_change(row, table, &r.lines, r.json.merge ? 0 : TFS_APPLY_KEEP, c);
 	if (err == -ECANCELED)
 		refuse(err, file, NULL, "the row has changed since it was read; nothing is applied");
 	replacing_fini(&r);
@@ -247,7 +255,7 @@ static int row_json_read(struct sequential *s, void *buf, size_t n, size_t *got)
 
 	if (!w->rendered) {
 		buf_reset(&w->shown);
-		err = row_json_render(w->table, node_key(s->node->parent), &w->shown, NULL);
+		err = row_json_render(w->table, node_key(s->node->parent), is_flat(s->node), &w->shown, NULL);
 		if (err == -EFBIG)
 			refuse(err, s->node, NULL, "the row's text is longer than 64 MiB: read its cells");
 		else if (err == -EAGAIN)
@@ -335,7 +343,7 @@ static const struct sequential_ops row_json_sequential = {
 
 static int row_json_take_scratch(struct renaming *m)
 {
-	struct node *row = m->to.parent, *target = node_get(row, NODE_ROW_JSON, tfs_bytes_of(NULL, 0), 0);
+	struct node *row = m->to.parent, *target = node_get(row, m->to.kind, tfs_bytes_of(NULL, 0), 0);
 	struct open_file *file = open_file_find(m->source);
 	struct tfs_table *table = NULL;
 	struct tfs_bytes bytes;
@@ -386,7 +394,7 @@ static int row_json_attr(struct node *n, struct stat *st, double *timeout)
 
 	if (err)
 		return err;
-	err = row_json_render(table, node_key(n->parent), &text, &commit_us);
+	err = row_json_render(table, node_key(n->parent), is_flat(n), &text, &commit_us);
 	tfs_table_close(table);
 	err = row_control_stat(n, err ? 0 : text.n, err ? 0 : commit_us, st);
 	buf_fini(&text);
@@ -395,16 +403,13 @@ static int row_json_attr(struct node *n, struct stat *st, double *timeout)
 
 static int row_json_exists(struct node *n)
 {
-	return fs.no_open ? refuse(-EOPNOTSUPP, n, NULL, "a read-only mount has no .row.json: read the row's cells") : 0;
+	return fs.no_open
+		? refuse(-EOPNOTSUPP, n, NULL, "a read-only mount has no %s: read the row's cells", kind_ops(n->kind)->fixed_name)
+		: 0;
 }
 
-const struct node_ops row_json_ops = {
-	.traits = KIND_UNCACHED,
-	.fixed_name = ".row.json",
-	.attr = row_json_attr,
-	.exists = row_json_exists,
-	.unlink = row_control_unlink,
-	.rename = row_control_rename,
-	.take_scratch = row_json_take_scratch,
-	.sequential = &row_json_sequential,
-};
+#define ROW_JSON_OPS                                                                                                               \
+	.traits = KIND_UNCACHED, .attr = row_json_attr, .exists = row_json_exists, .unlink = row_control_unlink,                   \
+	.rename = row_control_rename, .take_scratch = row_json_take_scratch, .sequential = &row_json_sequential
+const struct node_ops row_json_ops = {ROW_JSON_OPS, .fixed_name = ".row.json"};
+const struct node_ops row_flat_ops = {ROW_JSON_OPS, .fixed_name = ".row.flat.json"};

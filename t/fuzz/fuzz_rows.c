@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Texts that change a row, from any bytes.  The first byte chooses: 0 lines of
- * .mutate, 1 the object of .row.json, 2 a text of a counter; the second one, at
+ * .mutate, 1 the object of .row.json, 2 a text of a counter, 3 the object of .row.flat.json; the second one, at
  * which byte the text is cut in two.  The pieces mean the same as the whole.
  * What is accepted is applied to the reference model; what is refused has a
  * reason, of one line.
@@ -116,8 +116,8 @@ static void store_cells(const struct row_json *j)
 			      j->cells[i].value) == 0);
 	CHECK(tfs_apply(m, 0, NULL) == 0);
 	tfs_mutation_free(m);
-	CHECK(row_json_render(table, ROW, &text, NULL) == 0);
-	CHECK(row_json_parse(buf_bytes(&text), &again, why) == 0);
+	CHECK(row_json_render(table, ROW, false, &text, NULL) == 0);
+	CHECK(row_json_parse(buf_bytes(&text), false, &again, why) == 0);
 	CHECK(again.has_sequence && again.count <= j->count && (again.count > 0) == (j->count > 0));
 	for (size_t i = 0; i < again.count; i++) {
 		bool found = false;
@@ -131,7 +131,40 @@ static void store_cells(const struct row_json *j)
 	buf_fini(&text);
 }
 
-static void try_object(struct tfs_bytes text, size_t cut)
+/* Applies the object, and reads the row in the short form again. */
+static void merge_cells(const struct row_json *j)
+{
+	struct tfs_mutation *m;
+	struct row_json again;
+	struct buf text = {0}, second = {0};
+	char why[160];
+
+	clear_row();
+	m = tfs_mutation_new(table, ROW);
+	CHECK(m);
+	for (size_t i = 0; i < j->count; i++)
+		if (j->cells[i].verb == MUTATION_SET)
+			CHECK(tfs_mutation_put(m, j->cells[i].family[0] == 'f' ? "f" : "g", j->cells[i].qualifier, TFS_AUTO,
+				      j->cells[i].value) == 0);
+	CHECK(tfs_apply(m, 0, NULL) == 0);
+	tfs_mutation_free(m);
+	CHECK(row_json_render(table, ROW, true, &text, NULL) == 0);
+	CHECK(row_json_parse(buf_bytes(&text), true, &again, why) == 0 && again.count <= j->count);
+	clear_row();
+	m = tfs_mutation_new(table, ROW);
+	CHECK(m);
+	for (size_t i = 0; i < again.count; i++)
+		CHECK(again.cells[i].verb == MUTATION_SET &&
+			tfs_mutation_put(m, again.cells[i].family, again.cells[i].qualifier, TFS_AUTO, again.cells[i].value) == 0);
+	CHECK(tfs_apply(m, 0, NULL) == 0);
+	tfs_mutation_free(m);
+	CHECK(row_json_render(table, ROW, true, &second, NULL) == 0 && bytes_eq(buf_bytes(&text), buf_bytes(&second)));
+	row_json_fini(&again);
+	buf_fini(&text);
+	buf_fini(&second);
+}
+
+static void try_object(struct tfs_bytes text, bool flat, size_t cut)
 {
 	struct json_end whole = {0}, pieces = {0};
 	const size_t end = json_end_find(&whole, text);
@@ -143,11 +176,14 @@ static void try_object(struct tfs_bytes text, size_t cut)
 	if (!pieces.ended)
 		part += json_end_find(&pieces, tfs_bytes_of(text.p + cut, text.n - cut));
 	CHECK(part == end && pieces.ended == whole.ended);
-	err = row_json_parse(text, &j, why);
+	err = row_json_parse(text, flat, &j, why);
 	CHECK(err == 0 || (err == -EINVAL && why[0] && !strchr(why, '\n')));
 	if (!err) {
 		CHECK(whole.ended);
-		store_cells(&j);
+		if (flat)
+			merge_cells(&j);
+		else if (!j.merge)
+			store_cells(&j);
 	}
 	row_json_fini(&j);
 }
@@ -177,10 +213,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	text = tfs_bytes_of(data + 2, size - 2);
 	cut = data[1] < text.n ? data[1] : text.n;
-	if (data[0] % 3 == 0)
+	if (data[0] % 4 == 0)
 		try_lines(text, cut);
-	else if (data[0] % 3 == 1)
-		try_object(text, cut);
+	else if (data[0] % 2 == 1)
+		try_object(text, data[0] % 4 == 3, cut);
 	else
 		try_counter(text, cut);
 	return 0;
@@ -204,6 +240,8 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		     "\"value\":\"v\"},\n{\"family\":\"g\",\"qualifier_base64\":\"/w==\",\"timestamp\":-9,\"value_base64\":\"/wA=\"}\n]}\n"),
 		SEED("\1\1{\"cells\":[]}"),
 		SEED("\1\2{\"cells\":[{\"family\":\"f\",\"qualifier\":\"\\u0000\\\"\\ud83d\\ude00\",\"value\":\"{[\"}],\"sequence\":null}"),
+		SEED("\1\7{\"merge\":true,\"cells\":[{\"family\":\"f\",\"qualifier\":\"q\",\"value\":null}]}"),
+		SEED("\3\7{\"f\":{\"q\":\"v\",\"base64:/w==\":\"base64:AA==\",\"gone\":null},\"g\":null}\n"),
 		SEED("\2\2+=5\n-=7\n"),
 		SEED("\2\1 -12 \n"),
 		SEED("\2\3"
