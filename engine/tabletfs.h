@@ -717,6 +717,12 @@ struct tfs_scan_spec {
 	 */
 	struct tfs_bytes row_script;
 	/*
+	 * Only rows for which this condition on their columns is true, as in the clause where=
+	 * (tabletfs-scan(7)).  It sees the newest version of a column, whatever cells the other
+	 * members select.  -EACCES if the user may not read a family in it.
+	 */
+	struct tfs_bytes row_where;
+	/*
 	 * The difference of two snapshots of one table.  The scan of one snapshot leaves out
 	 * the cells that the second, absent_from, has with the same timestamp and value, also
 	 * if they were written again.  With absent_names it also leaves out cells with other

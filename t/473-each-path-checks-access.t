@@ -90,6 +90,8 @@ test "$(ls $T/.scan/value-is=value-of-$F/.rows)" = r
 test "$(ls $T/.scan/limit=1/value-is=value-of-$F/.latest)" = r
 test "$(ls $T/.scan/value=.*-of-$F/.rows/r)" = $F
 test -d $T/.scan/value-is=value-of-$F/.rows/r
+test "$(ls $T/.scan/where=$F:q=value-of-$F/.rows 2>/dev/null)" = r
+test -d $T/.scan/where=$F:q=value-of-$F/.rows/r
 test -d $T/.scan/.rows/r/$F
 """
 # The same with a read-write mount only.
@@ -98,6 +100,7 @@ cat $T/.scan/family=$F/.tsv
 cat $T/.scan/family=$F/.count
 cat $T/.scan/family=$F/.csv
 test "$(cat $T/.scan/value-is=value-of-$F/.keys)" = r
+cat $T/.scan/where=$F:q/.keys
 cat $T/.scan/value-is=value-of-$F/.count | grep -q "^cells.1$"
 """
 # The same in a table only.

@@ -109,12 +109,31 @@ stored = STORED.get
 LUA = {b"#r.key > 4": lambda row: len(row) > 4, b'r.key:sub(1, 1) == "r"': lambda row: row[:1] == b"r",
        b'#r:cells("f:") > 2': lambda row: sum(c[:2] == (row, "f") for c in CELLS) > 2}
 
+NEWEST = {}
+for c in CELLS:
+    NEWEST.setdefault(c[:3], c[4])
+
+def newest_value(row, family, q):
+    value = NEWEST.get((row, family, q))
+    return None if value is None else re.sub(rb"\n\Z", b"", value)
+
+def test(family, q, fn):
+    return lambda row: newest_value(row, family, q) is not None and fn(newest_value(row, family, q))
+
+WHERE = {b"f:q1": test("f", b"q1", lambda v: True), b"f:q1=v1": test("f", b"q1", lambda v: v == b"v1"),
+         b"f:q1!=CNN": test("f", b"q1", lambda v: v != b"CNN"), b"not g:q2 > v3": lambda row: not test("g", b"q2", lambda v: v > b"v3")(row),
+         b'(f:""=""or h:"a@b"<= "v5" )and not(f:q2)': lambda row: (test("f", b"", lambda v: v == b"")(row) or test("h", b"a@b", lambda v: v <= b"v5")(row)) and
+             not test("f", b"q2", lambda v: True)(row),
+         b"f:q3 or g:q3 or h:q3 and h:q4 < w": lambda row: any(newest_value(row, f, b"q3") is not None for f in "fg") or
+             (newest_value(row, "h", b"q3") is not None and test("h", b"q4", lambda v: v < b"w")(row))}
+
 def select(o):
     cells = [c for c in CELLS if
              c[0].startswith(o.get("prefix", b"")) and c[0] >= o.get("from", b"") and ("to" not in o or c[0] < o["to"]) and
              ("after" not in o or (c[0] < o["after"] if "reverse" in o else c[0] > o["after"])) and
              stored(c[0]) >= o.get("stored-from", b"") and ("stored-to" not in o or stored(c[0]) < o["stored-to"]) and
              ("lua" not in o or LUA[o["lua"]](c[0])) and
+             ("where" not in o or WHERE[o["where"]](c[0])) and
              ("row" not in o or re.fullmatch(o["row"], c[0], re.S)) and ("family" not in o or c[1] in o["family"].decode().split(",")) and
              ("qualifier" not in o or re.fullmatch(o["qualifier"], c[2])) and c[2].startswith(o.get("qprefix", b"")) and
              c[2] >= o.get("qfrom", b"") and ("qto" not in o or c[2] < o["qto"]) and ("qafter" not in o or c[2] > o["qafter"]) and
@@ -147,7 +166,7 @@ def picks():
     ts = lambda: b"%d" % rnd.randrange(-3, 60)
     return {"prefix": row, "from": row, "to": row, "after": row, "stored-from": stored_row, "stored-to": stored_row, "limit": lambda: b"%d" % rnd.choice([1, 2, 5, 30, 900]),
             "row": lambda: rnd.choice([b"r[0-9]", b".*1.*", b"com[.].*|long.*", b"nothing"]), "reverse": lambda: b"yes",
-            "lua": lambda: rnd.choice(list(LUA)),
+            "lua": lambda: rnd.choice(list(LUA)), "where": lambda: rnd.choice(list(WHERE)),
             "family": lambda: rnd.choice([b"f", b"g,f", b"h"]), "qualifier": lambda: rnd.choice([b"q[1-3]", b"", b".*@.*"]),
             "qprefix": q, "qfrom": q, "qto": q, "qafter": q, "qlimit": lambda: b"%d" % rnd.choice([1, 2, 3]), "since": ts, "until": ts, "at": ts,
             "versions": lambda: b"%d" % rnd.choice([1, 2]), "value": lambda: rnd.choice([b"v[0-4]", b"C.N", b"(?s).*\\n.*"]),
@@ -242,7 +261,7 @@ mkdir .snap/all
 check .snap/all/plain "among snapshots of all tables" $((${STEPS:-8} / 5))
 
 # ---- errors and limits ----
-for bad in foo=1 prefix limit=0 limit=x reverse=maybe family=nope row='((' since=someday since=nowadays since=2026-02-31 since=2026-11-21T10:00+1x prefix=a/prefix=b from=%2g 'row=(a)\2' 'row=b(*ACCEPT)' 'value=(*LIMIT_MATCH=9)a'; do
+for bad in foo=1 prefix limit=0 limit=x reverse=maybe family=nope row='((' since=someday since=nowadays since=2026-02-31 since=2026-11-21T10:00+1x prefix=a/prefix=b from=%2g 'row=(a)\2' 'row=b(*ACCEPT)' where= where=f 'where=f:q=' 'where=f:q=a b' 'where=(f:q' 'where=f:q)' 'where=f:"q' 'where=f:q and' where=nope:q 'value=(*LIMIT_MATCH=9)a'; do
 	fails "EINVAL: $bad" "Invalid argument" cat "plain/.scan/$bad/.tsv"
 done
 like "$(daemon_log)" "plain/.scan/limit=x: it needs a number" "the log has the reason"
@@ -250,7 +269,35 @@ tail -n 1 .tabletfs/log >"$W/last"
 like "$(cat "$W/last")" "the regular expression is not valid" "  of a pattern"
 cat plain/.scan/family=f,nope/.tsv 2>/dev/null
 like "$(tail -n 1 .tabletfs/log)" "there is no such family" "  of a family"
+grep -o ': .*' .tabletfs/refused | tail -n 1 >"$W/last"
+cat 'plain/.scan/where=f:q=1/where=f:p=a b/.tsv' 2>/dev/null
+like "$(tail -n 1 .tabletfs/refused)" "where=f:p=a b: after a column: and, or, the end or an operator; a VALUE with a space" "/.tabletfs/refused has the reason of a condition"
+cat 'plain/.scan/where=nope:q/.tsv' 2>/dev/null
+like "$(tail -n 1 .tabletfs/refused)" "where= names a family that the table does not have" "  and of its family"
 like "$(cat plain/.scan/.help)" "qlimit=N" ".help lists the clauses"
+# Several conditions, and values as echo and printf write them.
+where() { # where ROWS CONDITION...: each CONDITION is a clause
+	local rows=$1 path=plain/.scan
+	shift
+	for c; do path=$path/where=$c; done
+	is "$(cat "$path/.keys" | tr '\n' ' ')" "$rows" "where: $*"
+}
+for i in 1 2 10 -3 1.5 1.50 x; do mkdir -p plain/num$i/f && echo $i >plain/num$i/f/n; done
+printf 007 >plain/num1/f/n; mkdir -p plain/num2/g && echo yes >plain/num2/g/flag; echo 99 >plain/num2/f/n@1
+where "num1 num10 num2 numx " 'f:n > 1.5'
+where "num-3 num1.5 num1.50 " 'f:n <= +1.5000'
+where "num1 num10 num2 " 'f:n>=2' 'f:n < 99999999999999999999999999'
+where "num1 " f:n=7
+where "numx " f:n=x
+where "num2 " 'f:n' g:flag=yes
+where "num10 " 'f:n=10 or f:n=99' 'not g:flag'
+is "$(cat 'plain/.scan/prefix=num/where=not g:flag and not f:n/.count' | head -n 1)" "rows	0" "not"
+is "$("$TABLETCTL" scan --where 'f:n>=2' --where 'f:n<8' --family f --versions 1 plain | cut -f 1,4)" "num1	007
+num2	2\\n" "tabletctl scan --where, twice"
+is "$("$TABLETCTL" count --where g:flag plain | tail -n 1)" "cells	3" "tabletctl count --where: the clause selects rows, not cells"
+is "$("$TABLETCTL" get --where f:n=3 plain num2; echo $?)" 1 "tabletctl get --where: the row does not meet it"
+fails "tabletctl names the reason of a condition" "where=f:n=: a VALUE is needed after the operator" "$TABLETCTL" scan --where f:n= plain
+rm -r plain/num*
 # A value may be pasted from any name of a file, and split anywhere.
 is "$(cat plain/.scan/prefix=%2Edot/.keys plain/.scan/from=%2Ed%6Ft/limit=1/.keys)" "$(printf '.dot\n.dot')" "a name that begins with an escaped dot"
 is "$(cat plain/.scan/qprefix=a%40b/.count)" "$(cat plain/.scan/qprefix=a@b/.count)" "an escaped @"
@@ -330,6 +377,10 @@ first_row() { setpriv --reuid 1000 --regid 1000 "$@" ls plain/.scan/limit=1/.row
 is "$(first_row --groups 2001)" "!first" "limit: a member of a group finds the first row that the group may read"
 unlike "$(first_row --clear-groups)" '^(!first)?$' "  and the same user without the group the first that he may"
 rm -r plain/!first
+is "$(cat plain/.scan/where=secret:a=s/.keys)" r0 "root selects rows by a column of the family"
+fails "another user may not: a stream" "Permission denied" as_other cat plain/.scan/where=secret:a=s/.keys
+fails "  or a view" "Permission denied" as_other ls plain/.scan/where=secret:a=s/.rows
+fails "  also where the family's column cannot matter" "Permission denied" as_other cat 'plain/.scan/where=f:q1 or not secret:a/.count'
 rmdir_secret() { rm -r plain/r0/secret && rmdir plain/.families/secret; }
 ok "the family is removed" rmdir_secret
 py <<'EOF2'
@@ -385,6 +436,13 @@ few prefix=row0050 10
 few reverse=yes/limit=5 5
 few since=100001 100
 few "changed=$between" 100
+few where=g:q/prefix=row0050 10
+blocks family=g/value=x
+values=$n
+blocks where=g:q=x/family=g
+is "$((n * 10 <= values * 11))" 1 "where=g:q=x/family=g reads the other locality group only, each block once ($n, as value=x $values)"
+blocks where=g:q=x/family=f
+is "$((n * 10 <= (values + all) * 11))" 1 "where=g:q=x/family=f reads the values of the condition only ($n of $values and $all)"
 blocks family=g
 is "$((n * 10 <= all * 6))" 1 "family=g reads one locality group ($n of $all)"
 cd /

@@ -41,6 +41,10 @@ END_SERVER = "for p in $(pgrep -x tabletfs-server); do ! ls -l /proc/$p/fd | gre
 # Each example by its page and first line: commands that precede it, and commands that show what it has done.
 RUN = {
     ("tabletfs-scan.7", "$ cd webtable"): (WEBTABLE, ""),
+    ("tabletfs-scan.7", "$ cat 'webtable/.scan/where=anchor:cnnsi.com=CNN/.keys'"):
+        ("rm -rf webtable; " + WEBTABLE + "mkdir webtable/com.cnn.www/contents; echo 900 >webtable/com.cnn.www/contents/size", ""),
+    ("tabletctl.1", "tabletctl scan --where jobs:status=failed --where 'jobs:errors > 3' mnt/jobs"):
+        ("mkdir -p jobs/j{1,2}/jobs; echo failed | tee jobs/j{1,2}/jobs/status; echo 4 >jobs/j2/jobs/errors; cd ..", ""),
     ("tabletfs.7", "$ mkdir -p webtable/com.cnn.www/contents"): ("rm -rf webtable", ""),
     ("tabletfs-scan.7", "cat mnt/t/.export.tar | ssh host 'cat > t.tar'"):
         (TABLE + 'cd "$W"; ssh() { shift; sh -c "$*"; }', "tar -tf t.tar | grep -q r/f/q"),

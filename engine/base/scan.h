@@ -57,7 +57,8 @@ enum scan_stage {
 	F(VALUE, 26, bool, past_damage, RESULT)                                                                                    \
 	F(VALUE, 27, struct tfs_bytes, stored_from, BOUND)                                                                         \
 	F(VALUE, 28, struct tfs_bytes, stored_to, BOUND)                                                                           \
-	F(VALUE, 29, struct tfs_bytes, row_script, KEY)
+	F(VALUE, 29, struct tfs_bytes, row_script, KEY)                                                                            \
+	F(VALUE, 30, struct tfs_bytes, row_where, KEY)
 
 #define SCAN_WHAT_LAST TFS_SCAN_STORED_ROWS /* the last value of enum tfs_scan_what */
 /* Returns true if a member of one of these stages has an effect.  Families are not looked at. */
@@ -78,6 +79,7 @@ enum clause_type {
 	CLAUSE_TYPE_AFTER,
 	CLAUSE_TYPE_BYTES, /* bytes that become the member */
 	CLAUSE_TYPE_REGEX, /* bytes that the store checks, as a pattern or an expression of Lua */
+	CLAUSE_TYPE_WHERE, /* conditions (where.h), whose families the store checks.  It may be given several times */
 	CLAUSE_TYPE_COUNT, /* a number, at least 1.  From here on the values are text */
 	CLAUSE_TYPE_TIME,
 	CLAUSE_TYPE_FLAG, /* yes or no */
@@ -98,6 +100,7 @@ enum clause_type {
 	X(STORED_TO, "stored-to", TO, stored_to, "=KEY", "rows before the stored KEY")                                             \
 	X(ROW, "row", REGEX, row_regex, "=REGEX", "rows whose whole key matches")                                                  \
 	X(LUA, "lua", REGEX, row_script, "=EXPR", "rows for which the Lua expression on the row r is true")                        \
+	X(WHERE, "where", WHERE, row_where, "=CONDITION", "rows whose columns meet it: F:Q=VALUE, F:Q; and, or, not, ( )")         \
 	X(LIMIT, "limit", COUNT, row_limit, "=N", "the first N rows that match all clauses")                                       \
 	X(REVERSE, "reverse", FLAG, reverse, "", "rows in descending order")
 #define COLUMN_CLAUSES(X)                                                                                                          \

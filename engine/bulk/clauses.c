@@ -10,6 +10,7 @@
 
 #include "engine/base/units.h"
 #include "engine/base/name.h"
+#include "engine/base/where.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@
 		const char *const *: CLAUSE_TYPE_NAMES)
 #define MEMBER_FITS(upper, name, type, member, ...)                                                                                \
 	_Static_assert(                                                                                                            \
-		(CLAUSE_TYPE_##type < CLAUSE_TYPE_REGEX ? CLAUSE_TYPE_REGEX : CLAUSE_TYPE_##type) == TYPE_OF(MEMBER(member)),      \
+		(CLAUSE_TYPE_##type <= CLAUSE_TYPE_WHERE ? CLAUSE_TYPE_REGEX : CLAUSE_TYPE_##type) == TYPE_OF(MEMBER(member)),     \
 		"the clause " name " has another type");
 CLAUSES(MEMBER_FITS)
 _Static_assert(CLAUSE_COUNT <= 32, "bits of clauses.given");
@@ -52,7 +53,7 @@ int clauses_help(struct buf *out)
 	for (unsigned i = 0; i < sizeof(streams) / sizeof(*streams) && err == 0; i++)
 		err = buf_printf(out, "  %-10s %s\n", streams[i][0], streams[i][1]);
 	if (err == 0)
-		err = buf_printf(out, "Clauses, in any order, each at most once:\n");
+		err = buf_printf(out, "Clauses, in any order, each at most once but where=:\n");
 	for (const struct clause_kind *k = clause_kinds; k < clause_kinds + CLAUSE_COUNT && err == 0; k++) {
 		const char *argument = k->type == CLAUSE_TYPE_FLAG ? "=yes" : k->argument;
 
@@ -214,6 +215,37 @@ static const char *parse_families(struct clauses *c, int *err)
 	return NULL;
 }
 
+/* *err: -ENOMEM, or unchanged. */
+static const char *check_where(struct tfs_bytes text, int *err)
+{
+	struct where w;
+	const char *why;
+	int failed = where_parse(text, &w, &why);
+
+	where_fini(&w);
+	if (failed == -ENOMEM)
+		*err = failed;
+	return why;
+}
+
+/* Adds the condition `more` to where=. */
+static const char *join_where(struct clauses *c, struct tfs_bytes more, int *err)
+{
+	struct buf *to = &c->value[CLAUSE_WHERE], first = *to;
+	const char *why = check_where(more, err);
+
+	if (why || *err)
+		return why;
+	*to = (struct buf){0};
+	*err = c->where_joined ? buf_append_bytes(to, buf_bytes(&first))
+			       : buf_printf(to, "(") || buf_append_bytes(to, buf_bytes(&first)) || buf_printf(to, ")");
+	if (*err || buf_printf(to, " and (") || buf_append_bytes(to, more) || buf_printf(to, ")"))
+		*err = -ENOMEM;
+	c->where_joined = true;
+	buf_fini(&first);
+	return NULL;
+}
+
 /* ---- bounds ---- */
 
 void bound_from(struct tfs_bytes *from, bool *after, struct tfs_bytes with, bool with_after)
@@ -282,6 +314,9 @@ static const char *set_member(struct clauses *c, enum clause k, int64_t now_us, 
 	case CLAUSE_TYPE_REGEX:
 		*(struct tfs_bytes *)member = buf_bytes(&c->value[k]);
 		return NULL;
+	case CLAUSE_TYPE_WHERE:
+		*(struct tfs_bytes *)member = buf_bytes(&c->value[k]);
+		return check_where(buf_bytes(&c->value[k]), err);
 	case CLAUSE_TYPE_COUNT:
 		return parse_count(c, k, member);
 	case CLAUSE_TYPE_FLAG:
@@ -322,13 +357,15 @@ static const char *set_spec(struct clauses *c, int64_t now_us, int *err)
 bool clauses_need_store(const struct clauses *c)
 {
 	for (enum clause k = 0; k < CLAUSE_COUNT; k++)
-		if (has(c, k) && (clause_kinds[k].type == CLAUSE_TYPE_REGEX || clause_kinds[k].type == CLAUSE_TYPE_NAMES))
+		if (has(c, k) &&
+			(clause_kinds[k].type == CLAUSE_TYPE_REGEX || clause_kinds[k].type == CLAUSE_TYPE_WHERE ||
+				clause_kinds[k].type == CLAUSE_TYPE_NAMES))
 			return true;
 	return false;
 }
 
 /* text is NAME=VALUE; it becomes VALUE. */
-static const char *add_clause(struct clauses *c, struct buf *text)
+static const char *add_clause(struct clauses *c, struct buf *text, int *err)
 {
 	const uint8_t *equals = memchr(text->p, '=', text->n);
 	size_t name_n = equals ? (size_t)(equals - text->p) : 0;
@@ -336,6 +373,8 @@ static const char *add_clause(struct clauses *c, struct buf *text)
 	for (enum clause k = 0; equals && k < CLAUSE_COUNT; k++) {
 		if (strlen(clause_kinds[k].name) != name_n || memcmp(clause_kinds[k].name, text->p, name_n) != 0)
 			continue;
+		if (has(c, k) && clause_kinds[k].type == CLAUSE_TYPE_WHERE)
+			return join_where(c, tfs_bytes_of(equals + 1, text->n - name_n - 1), err);
 		if (has(c, k))
 			return "this clause is given twice";
 		if (clause_kinds[k].type >= CLAUSE_TYPE_COUNT && memchr(equals, 0, text->n - name_n))
@@ -385,7 +424,8 @@ int clauses_parse(struct tfs_bytes path, int64_t now_us, struct clauses *out, co
 			err = 0;
 		} else if (err == 0) {
 			text.p[text.n] = 0;
-			*why = add_clause(out, &text);
+			*why = add_clause(out, &text, &err);
+			buf_reset(&text);
 		}
 		path = n < path.n ? tfs_bytes_of(path.p + n + 1, path.n - n - 1) : tfs_bytes_of(NULL, 0);
 	}

@@ -20,6 +20,7 @@ struct clauses {
 	bool has_age;              /* a time depends on now */
 	bool partial;              /* the path ends within a clause, in a part of a split name */
 	uint32_t given;            /* bits, by enum clause */
+	bool where_joined;         /* the value of where has several conditions, joined by and */
 	struct buf value[CLAUSE_COUNT];
 	struct buf row_to, qualifier_to; /* ends of prefixes */
 	struct buf row_last;             /* the last row of `limit`, for the caller */

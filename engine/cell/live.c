@@ -552,6 +552,16 @@ int live_next(struct live *l, struct live_cell *c)
 	}
 }
 
+int live_seek_row(struct live *l, struct tfs_bytes row)
+{
+	struct buf *to = l->o.spec->pub.reverse ? &l->upper : &l->start;
+
+	l->row.n = l->column.n = 0;
+	l->pending = l->o.spec->pub.reverse ? MOVE_TO_ROW_BEFORE : MOVE_TO_START;
+	buf_reset(to);
+	return l->o.spec->pub.reverse ? cellkey_row_after(to, row) : cellkey_row_prefix(to, row);
+}
+
 int live_value(struct live *l, struct tfs_bytes *out)
 {
 	return iter_value(l->it, out);

@@ -72,6 +72,8 @@ uint64_t live_passed(struct live *l);
  */
 enum { LIVE_NONE_YET = 2 };
 int live_next(struct live *l, struct live_cell *c) TFS_MUST;
+/* The next cell is the first one, in the order of the scan, of the row or of a row behind it.  The row must be within the spec's bounds. */
+int live_seek_row(struct live *l, struct tfs_bytes row) TFS_MUST;
 /* *out: the value of the cell that live_next has just returned, borrowed until the next call. */
 int live_value(struct live *l, struct tfs_bytes *out) TFS_MUST;
 

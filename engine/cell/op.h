@@ -84,6 +84,8 @@ struct scan_spec {
 	 * a NUL byte behind it.
 	 */
 	struct tfs_bytes script, script_name, script_args;
+	const uint16_t *where_ids; /* the family of each term of pub.row_where (engine/base/where.h), where_count of them */
+	uint32_t where_count;
 };
 #define SCAN_SCRIPT_FAILED 1 /* family_id of the cell of a run that failed: ts is -errno, the value a line with the reason */
 /*

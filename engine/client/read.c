@@ -3,6 +3,7 @@
 #include "engine/client/cells.h"
 
 #include "engine/base/scan.h"
+#include "engine/base/where.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -147,6 +148,30 @@ static int spec_resolve_families(struct cell_scan *s, const struct tfs_scan_spec
 	return 0;
 }
 
+/* Adds the ids of the families in row_where, in the order of its terms. */
+static int spec_resolve_where(struct cell_scan *s, struct scan_spec *out)
+{
+	struct where w = {0};
+	const char *why;
+	uint16_t *ids = NULL;
+	int err = out->pub.row_where.p ? where_parse(out->pub.row_where, &w, &why) : 0;
+
+	if (!err && w.term_count)
+		err = (ids = arena_alloc(&s->arena, w.term_count * sizeof(*ids))) ? 0 : -ENOMEM;
+	for (unsigned i = 0; i < w.term_count && !err; i++) {
+		const struct tfs_family *f = tfs_schema_family(schema_public(s->schema), w.terms[i].family);
+
+		if (f)
+			ids[i] = f->id;
+		else
+			err = table_no_family(s->table);
+	}
+	out->where_ids = ids;
+	out->where_count = w.term_count;
+	where_fini(&w);
+	return err;
+}
+
 static int spec_resolve(struct cell_scan *s, const struct tfs_scan_spec *in, struct scan_spec *out)
 {
 	struct tfs_scan_spec *const p = &out->pub;
@@ -163,7 +188,9 @@ static int spec_resolve(struct cell_scan *s, const struct tfs_scan_spec *in, str
 		p->row_to = (struct tfs_bytes){NULL, 0};
 	p->absent_from = NULL;
 	err = scan_own_bytes(p, &s->arena);
-	return err ? err : spec_resolve_families(s, in, out);
+	if (!err)
+		err = spec_resolve_families(s, in, out);
+	return err ? err : spec_resolve_where(s, out);
 }
 
 int cell_scan_init(struct cell_scan *s, struct tfs_table *t, const struct tfs_scan_spec *spec)

@@ -86,6 +86,7 @@ void ts_answer_fini(struct ts_answer *a)
 #define SCAN_SPEC(F)                                                                                                               \
 	F(STRUCT, 1, tfs_scan_spec, pub)                                                                                           \
 	F(NUMBERS, 2, uint16_t, family_ids, pub.family_count)                                                                      \
+	F(NUMBERS, 15, uint16_t, where_ids, where_count)                                                                           \
 	SCAN_OWN(F)
 #define SCAN_CELL(F)                                                                                                               \
 	F(VALUE, 1, struct tfs_bytes, row)                                                                                         \
@@ -106,7 +107,8 @@ WIRE_COMPLETE(row_mutation, ROW_MUTATION)
 WIRE_COMPLETE(tfs_result, RESULT)
 WIRE_COMPLETE_WITH(tfs_scan_spec, SCAN_MEMBERS, const char *const *families; unsigned family_count; bool (*stop)(void *arg);
 		   void *stop_arg; struct tfs_table * absent_from; bool absent_names;)
-WIRE_COMPLETE_WITH(scan_spec, SCAN_OWN, struct tfs_scan_spec pub; const uint16_t *family_ids;)
+WIRE_COMPLETE_WITH(scan_spec, SCAN_OWN, struct tfs_scan_spec pub; const uint16_t *family_ids; const uint16_t *where_ids;
+		   uint32_t where_count;)
 WIRE_COMPLETE_WITH(tfs_cell, SCAN_CELL, const char *family; bool unsure;)
 
 static bool time_valid(const void *m)

@@ -22,6 +22,7 @@
 
 #include "engine/base/scan.h"
 #include "engine/cell/merge.h"
+#include "engine/cell/row_where.h"
 #include "engine/cell/scan_filter.h"
 
 #define SCAN_VIEW_US (UINT64_C(10) * 1000000)
@@ -36,7 +37,9 @@ struct tablet_scan {
 	uint64_t taken_us;            /* when the view was taken */
 	struct scan_returned already; /* returned in all batches so far */
 	struct scan_filter *filter;
-	struct row_check check;
+	struct row_check check; /* of the caller; its fn may be NULL */
+	struct row_check own_check;
+	struct row_where *where; /* NULL: none */
 	struct live *live;
 	int skipped; /* the error of unreadable blocks that were skipped */
 	bool done;
@@ -201,18 +204,38 @@ out:
 	return err;
 }
 
+/* Decides if the scan returns the row (struct row_check). */
+static int scan_check_row(void *arg, struct tfs_bytes row)
+{
+	struct tablet_scan *s = arg;
+	int n = s->where ? row_where_admits(s->where, row) : 1;
+
+	return n > 0 && s->check.fn ? s->check.fn(s->check.arg, row) : n;
+}
+
 static int scan_open_view(struct tablet_scan *s)
 {
+	struct live *columns;
+	int *skipped = s->spec.pub.past_damage ? &s->skipped : NULL;
 	int64_t now;
 	int err;
 
 	snap_take(s->t, &s->snap);
 	s->taken_us = monotonic_us();
 	now = s->spec.kept && !s->t->frozen ? clock_collect(s->t->env->clock) : tablet_now(s->t);
-	err = live_open(
-		s->t, &s->snap, &s->rest, now, s->filter, &s->check, s->spec.pub.past_damage ? &s->skipped : NULL, &s->live);
-	if (err)
+	s->own_check = (struct row_check){scan_check_row, s};
+	err = live_open(s->t, &s->snap, &s->rest, now, s->filter, &s->own_check, skipped, &s->live);
+	if (!err && s->where) {
+		err = live_open(s->t, &s->snap, row_where_spec(s->where, &s->rest), now, NULL, NULL, skipped, &columns);
+		if (err)
+			live_free(s->live);
+		else
+			row_where_begin(s->where, columns);
+	}
+	if (err) {
+		s->live = NULL;
 		snap_put(&s->snap);
+	}
 	return err;
 }
 
@@ -262,6 +285,7 @@ static void scan_close_view(struct tablet_scan *s)
 		return;
 	live_free(s->live);
 	s->live = NULL;
+	row_where_end(s->where);
 	snap_put(&s->snap);
 }
 
@@ -300,6 +324,8 @@ int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct table
 	err = scan_copy_spec(s);
 	if (!err)
 		err = scan_filter_new(&s->spec, &s->filter);
+	if (!err)
+		err = row_where_new(&s->spec, &s->where);
 	s->rest = s->spec;
 	if (!err)
 		err = scan_open_view(s);
@@ -412,6 +438,7 @@ void tablet_scan_free(struct tablet_scan *s)
 	t = s->t;
 	scan_close_view(s);
 	scan_filter_free(s->filter);
+	row_where_free(s->where);
 	arena_fini(&s->bytes);
 	buf_fini(&s->row);
 	free(s);

@@ -322,6 +322,8 @@ static int offer_value(const struct typed *t, const char *typed)
 
 	if (strcmp(t->option, "format") == 0)
 		return offer_each(t->command == &scan_command ? of_scan : t->command == &run_command ? of_run : formats, typed);
+	if (strcmp(t->option, "where") == 0 && t->operands)
+		return offer_families(t->operand[0], typed, ":");
 	return strcmp(t->option, "family") == 0 && t->operands ? offer_families(t->operand[0], typed, "") : 0;
 }
 

@@ -5,6 +5,7 @@
 #include "engine/base/msg.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static const struct command *const commands[] = {&check_command, &repair_command, &dump_command, &put_command, &delete_command,
 	&increment_command, &mutate_command, &import_command, &export_command, &scan_command, &get_command, &count_command,
@@ -53,13 +54,16 @@ static int carry_out(const struct command *c, int argc, char **argv)
 	struct arguments a = {.command = c, .commands = commands};
 	int letter;
 
+	a.given = calloc((size_t)argc, sizeof(*a.given)); /* stays until the end of the program */
+	if (!a.given)
+		no_memory();
 	while ((letter = getopt_long(argc, argv, letters, c->options ? c->options : only_help, NULL)) != -1) {
 		const char *last = argv[optind - 1];
 
 		if (letter == 'h')
 			return print_help(c);
 		if (letter != '?' && letter != ':')
-			a.option[letter] = optarg ? optarg : "";
+			a.given[a.given_count++] = (struct given_option){letter, a.option[letter] = optarg ? optarg : ""};
 		else if (strncmp(last, "--", 2) == 0)
 			return bad_usage(c, "no such option, or a wrong argument: %s", last);
 		else /* a letter may be part of a word with others */

@@ -82,13 +82,14 @@ bool scan_has_clauses(const struct arguments *a)
 	return false;
 }
 
-/* Appends the value of a clause among the options.  Returns false after a message. */
-static bool value_of(const struct arguments *a, enum clause k, struct buf *out)
+/* Appends the value of a clause, given as the argument of an option.  Returns false after a message. */
+static bool value_of(const char *argument, enum clause k, struct buf *out)
 {
 	const enum clause_type type = clause_kinds[k].type;
-	const char *value = type == CLAUSE_TYPE_FLAG ? "yes" : a->option[CLAUSE_OPTION(k)];
+	const char *value = type == CLAUSE_TYPE_FLAG ? "yes" : argument;
 
-	if (type == CLAUSE_TYPE_REGEX ? !buf_append(out, value, strlen(value)) : !text_unescape(tfs_str(value), out))
+	if (type == CLAUSE_TYPE_REGEX || type == CLAUSE_TYPE_WHERE ? !buf_append(out, value, strlen(value))
+								   : !text_unescape(tfs_str(value), out))
 		return true;
 	complain("--%s: " ESCAPES, clause_kinds[k].name);
 	return false;
@@ -121,12 +122,13 @@ static bool clauses_path(const struct arguments *a, struct buf *path)
 {
 	bool valid = true;
 
-	for (enum clause k = 0; k < CLAUSE_COUNT && valid; k++) {
+	for (int i = 0; i < a->given_count && valid; i++) {
+		const enum clause k = (enum clause)(a->given[i].val - CLAUSE_OPTION(0));
 		struct buf value = {0};
 
-		if (!a->option[CLAUSE_OPTION(k)])
+		if (a->given[i].val < CLAUSE_OPTION(0) || k >= CLAUSE_COUNT)
 			continue;
-		valid = value_of(a, k, &value);
+		valid = value_of(a->given[i].argument, k, &value);
 		if (valid)
 			add_clause(path, clause_kinds[k].name, buf_bytes(&value));
 		buf_fini(&value);
@@ -464,7 +466,8 @@ static const struct option scan_options[] = {
 };
 
 #define SCAN_USAGE                                                                                                                 \
-	"TABLE_PATH is a table below a mount point, or SOURCE/TABLE.  Options,\neach at most once:\n" CLAUSE_USAGE "\n"            \
+	"TABLE_PATH is a table below a mount point, or SOURCE/TABLE.  Options,\neach at most once but --where:\n" CLAUSE_USAGE     \
+	"\n"                                                                                                                       \
 	"Exit status: 0 done; 1 get: there is none; 2 bad usage; 3 any other error.\n"
 
 const struct command scan_command = {
@@ -541,14 +544,16 @@ const struct command run_command = {
 	.name = "run",
 	.kinds = "p",
 	.brief = "run a script over the rows of a table",
-	.usage = "usage: tabletctl run --script FILE [OPTIONS] TABLE_PATH [KEY=VALUE ...]\n"
-		 "\n"
-		 "Runs the Lua script in FILE beside the data (tabletfs-script(7)), over the cells\n"
-		 "that match, and prints its outputs, one a line: output, key, value.\n"
-		 "--format jsonl prints JSON objects.  The script has each KEY=VALUE as arg.KEY.\n"
-		 "\n"
-		 "TABLE_PATH is a table below a mount point, or SOURCE/TABLE.  Options,\neach at most once:\n" CLAUSE_USAGE "\n"
-		 "Exit status: 0 done; 2 any error.\n",
+	.usage =
+		"usage: tabletctl run --script FILE [OPTIONS] TABLE_PATH [KEY=VALUE ...]\n"
+		"\n"
+		"Runs the Lua script in FILE beside the data (tabletfs-script(7)), over the cells\n"
+		"that match, and prints its outputs, one a line: output, key, value.\n"
+		"--format jsonl prints JSON objects.  The script has each KEY=VALUE as arg.KEY.\n"
+		"\n"
+		"TABLE_PATH is a table below a mount point, or SOURCE/TABLE.  Options,\neach at most once but --where:\n" CLAUSE_USAGE
+		"\n"
+		"Exit status: 0 done; 2 any error.\n",
 	.options = run_options,
 	.one_path = true,
 	.least = 1,

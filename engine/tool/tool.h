@@ -17,8 +17,16 @@
 
 enum { EXIT_CLEAN = 0, EXIT_DAMAGED = 1, EXIT_CANNOT = 2 };
 
+/* One use of an option. */
+struct given_option {
+	int val;
+	const char *argument; /* "" if it takes none */
+};
 struct arguments {
-	const char *option[128]; /* the argument of each option, by option.val; "" if it takes none; NULL if it was not given */
+	const char *option
+		[128]; /* the argument of each option, by option.val; "" if it takes none; NULL if it was not given; the last one of several */
+	struct given_option *given; /* all options, in their order; for options that may be repeated */
+	int given_count;
 	char **operand;
 	int operands;
 	const struct command *command, *const *commands; /* the subcommand, and all subcommands, up to NULL */

@@ -14,6 +14,7 @@
  */
 #include "fs/node/source.h"
 
+#include "engine/base/where.h"
 #include "fs/base/access.h"
 #include "fs/base/ahead.h"
 #include "fs/base/reply.h"
@@ -44,6 +45,22 @@ static int check_with_store(struct node *n, const struct clauses *c)
 	return err < 0 && err != -EACCES ? err : 0; /* the scan itself will return EACCES */
 }
 
+/* Returns true if a family of the condition does not exist. */
+static bool where_is_unknown(struct tfs_bytes condition, const struct tfs_schema *s)
+{
+	bool unknown = false;
+	const char *why;
+	struct where w;
+
+	if (!condition.p)
+		return false;
+	if (where_parse(condition, &w, &why) == 0)
+		for (unsigned i = 0; i < w.term_count && !unknown; i++)
+			unknown = !tfs_schema_family(s, w.terms[i].family);
+	where_fini(&w);
+	return unknown;
+}
+
 /* Returns why the store refuses the clauses. */
 static const char *refused_because(struct node *n, const struct clauses *c)
 {
@@ -56,6 +73,8 @@ static const char *refused_because(struct node *n, const struct clauses *c)
 	for (unsigned i = 0; i < c->spec.family_count; i++)
 		if (!tfs_schema_family(s, c->spec.families[i]))
 			why = "there is no such family";
+	if (where_is_unknown(c->spec.row_where, s))
+		why = "where= names a family that the table does not have";
 	tfs_schema_put(s);
 	return why;
 }

@@ -167,6 +167,12 @@ def _count(name: str, number: int | None, most: int) -> int:
     return number
 
 
+def _conditions(conditions: Iterable[Key]) -> bytes:
+    """One condition, which is true if all are."""
+    each = [key_bytes(c) for c in conditions]
+    return each[0] if len(each) == 1 else b" and ".join(b"(%s)" % c for c in each)
+
+
 class Scan:
     """
     Cells of a table, in order: rows ascending (reverse: descending), of each row the families by id, their qualifiers
@@ -231,6 +237,7 @@ def new_scan(
     stored_to: bytes | None = None,
     row: Key | None = None,
     lua: Key | None = None,
+    where: Key | Iterable[Key] | None = None,
     reverse: bool = False,
     limit: int | None = None,
     family: str | Iterable[str] | None = None,
@@ -297,6 +304,8 @@ def new_scan(
         keep += [names, array]
     if row is not None:
         spec.row_regex = pointer(key_bytes(row))
+    if where is not None:
+        spec.row_where = pointer(_conditions([where] if isinstance(where, (str, bytes)) else where))
     if lua is not None:
         spec.row_script = pointer(key_bytes(lua))
     if qualifier is not None:

@@ -271,6 +271,7 @@ class Table:
         stored_to: bytes | None = None,
         row: Key | None = None,
         lua: Key | None = None,
+        where: Key | Iterable[Key] | None = None,
         reverse: bool = False,
         limit: int | None = None,
         family: str | Iterable[str] | None = None,
@@ -293,7 +294,8 @@ class Table:
         """
         Describes a scan by the clauses of tabletfs-scan(7); a cell matches if it matches all of them.  row, qualifier
         and value are regular expressions (pcre2syntax(3), over bytes) that match the whole key or value; lua is a Lua
-        expression on the row r (tabletfs-script(7)).
+        expression on the row r (tabletfs-script(7)).  where has a condition on the row's columns, as "f:q=VALUE", or several
+        of which all must hold.
 
         absent_from: self and absent_from are two snapshots of one table, and cells match that the other one does not
         have with the same timestamp and value; with absent_names, whatever their value.  Other clauses can be those of
@@ -309,6 +311,7 @@ class Table:
             stored_to=stored_to,
             row=row,
             lua=lua,
+            where=where,
             reverse=reverse,
             limit=limit,
             family=family,

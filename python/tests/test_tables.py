@@ -123,6 +123,11 @@ def test_runs(table: Table) -> None:
     cells = sorted((c.row, c.family, c.qualifier, c.timestamp, c.value) for c in got if isinstance(c, Cell))
     assert cells == [(b"row00", "g", b"x", 7, b"v"), (b"row01", "g", b"x", 7, b"v")]
     assert list(table.run("local n = output.count() function row(r) n:add() end", prefix="row1")) == [Output("n", b"", b"10")]
+    assert list(table.scan(where="f:n > 97").rows()) == [b"row98", b"row99"]
+    assert list(table.scan(where=["f:n > 97", b"not f:n = 99"]).rows()) == [b"row98"]
+    for wrong in ("f:n =", "none:q", "f:n and", []):
+        with pytest.raises(tabletfs.InvalidError):
+            list(table.scan(where=wrong))
     assert [c.row for c in table.scan(lua='tonumber(r:get("f:n")) > 97')] == [b"row98", b"row99"]
     with pytest.raises(tabletfs.InvalidError, match="no luck"):
         list(table.run('function row(r) error("no luck") end'))

@@ -11,7 +11,7 @@
 #define COMMIT_MS(x) (history_set_back ? 0 : (long long)((x).commit_us / 1000))
 
 #define ONE(...) +1
-_Static_assert(SCAN_MEMBERS(ONE) == 29, "step_scan() and pick_filters() have a value for each member of tfs_scan_spec");
+_Static_assert(SCAN_MEMBERS(ONE) == 30, "step_scan() and pick_filters() have a value for each member of tfs_scan_spec");
 #undef ONE
 
 void say_scan(struct side *s, struct tfs_table *t, const struct tfs_scan_spec *spec, struct out *o)
@@ -83,6 +83,53 @@ static struct tfs_bytes pick_pattern(struct rng *r, struct tfs_bytes like, char 
 	return tfs_bytes_of(out, n);
 }
 
+/* A column, with an operator and a value or without, that is seldom valid only in its use of quotes. */
+static void add_column(struct out *o, struct rng *r, unsigned flags)
+{
+	static const char *const operators[] = {"=", "!=", "<", "<=", ">", ">="};
+	static const char *const numbers[] = {"0", "-1", "+007", "12.50", "-0.0", "9999999999999999999999", "1e5", "5"};
+	const struct tfs_bytes qualifier = pick_qualifier(r, flags), value = pick_value(r, flags);
+
+	say(o, "%s:\"", pick_family(r));
+	for (size_t i = 0; i < qualifier.n; i++)
+		say(o, qualifier.p[i] == '"' ? "\"\"" : "%c", qualifier.p[i]);
+	say(o, "\"");
+	if (one_in(r, 4))
+		return;
+	say(o, "%s", operators[below(r, 6)]);
+	if (one_in(r, 3)) {
+		say(o, "%s", numbers[below(r, 8)]);
+		return;
+	}
+	say(o, "\"");
+	for (size_t i = 0; i < value.n && i < 100; i++)
+		say(o, value.p[i] == '"' ? "\"\"" : "%c", value.p[i]);
+	say(o, "\"");
+}
+
+static void pick_where(struct tfs_scan_spec *spec, struct rng *r, unsigned flags)
+{
+	static struct out text;
+	const unsigned columns = 1 + (unsigned)below(r, 4);
+	unsigned open = 0;
+
+	out_free(&text);
+	for (unsigned i = 0; i < columns; i++) {
+		if (i)
+			say(&text, one_in(r, 2) ? " and " : " or ");
+		if (one_in(r, 4))
+			say(&text, "not ");
+		if (one_in(r, 4) && ++open)
+			say(&text, "(");
+		add_column(&text, r, flags);
+		if (open && one_in(r, 2) && open--)
+			say(&text, ")");
+	}
+	for (; open; open--)
+		say(&text, one_in(r, 20) ? " " : ")");
+	spec->row_where = tfs_bytes_of(text.p, text.n);
+}
+
 static void pick_filters(struct tfs_scan_spec *spec, struct rng *r, unsigned flags)
 {
 	static char row[64], qualifier[64], value[64], script[32];
@@ -92,6 +139,8 @@ static void pick_filters(struct tfs_scan_spec *spec, struct rng *r, unsigned fla
 		snprintf(script, sizeof(script), "#r.key > %u", (unsigned)below(r, 20));
 		spec->row_script = tfs_str(script);
 	}
+	if (one_in(r, 4))
+		pick_where(spec, r, flags);
 	if (one_in(r, 3))
 		spec->row_regex = pick_pattern(r, pick_row(r, flags), row, sizeof(row));
 	if (one_in(r, 3))
@@ -194,6 +243,10 @@ int step_scan(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	if (spec.row_script.p) {
 		say(o, " lua ");
 		say_bytes(o, spec.row_script);
+	}
+	if (spec.row_where.p) {
+		say(o, " where ");
+		say_bytes(o, spec.row_where);
 	}
 	if (spec.has_changed)
 		say(o, " changed %lld", (long long)spec.changed_since);

@@ -38,7 +38,7 @@ struct tfs_scan {
 	struct tfs_table *table;
 	struct tfs_scan_spec spec; /* byte pointers go to the blobs below */
 	struct mdl_blob *row_from, *row_to, *stored_from, *stored_to, *qualifier_from, *qualifier_to, *row_regex, *qualifier_regex,
-		*value_regex, *value_is, *row_script;
+		*value_regex, *value_is, *row_script, *row_where;
 	uint16_t *family; /* ids */
 	unsigned family_count;
 	struct mdl_blob *row;      /* the row of the entries; NULL before the first */
@@ -56,8 +56,9 @@ static bool absent_invalid(const struct tfs_table *t, const struct tfs_scan_spec
 	const uint32_t of = t->schema->pub.snapshot_of;
 
 	return p->reverse || p->after_cell || p->has_times || p->versions || p->row_regex.p || p->qualifier_regex.p ||
-		p->value_regex.p || p->value_is.p || p->row_script.p || p->has_changed || p->column_limit || p->row_limit ||
-		p->limit || !of || p->absent_from->schema->pub.snapshot_of != of || p->absent_from->store != t->store;
+		p->value_regex.p || p->value_is.p || p->row_script.p || p->row_where.p || p->has_changed || p->column_limit ||
+		p->row_limit || p->limit || !of || p->absent_from->schema->pub.snapshot_of != of ||
+		p->absent_from->store != t->store;
 }
 
 static void clear(struct tfs_scan *s)
@@ -145,6 +146,10 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 		r = keep_bytes(&s->spec.value_is, &s->value_is);
 	if (r == 0)
 		r = keep_bytes(&s->spec.row_script, &s->row_script);
+	if (r == 0)
+		r = keep_bytes(&s->spec.row_where, &s->row_where);
+	if (r == 0 && (r = mdl_where(t, s->spec.row_where, NULL)) > 0)
+		r = 0;
 	s->spec.families = NULL;
 	mdl_unlock();
 	if (r == 0)
@@ -187,6 +192,7 @@ void tfs_scan_free(struct tfs_scan *s)
 	mdl_blob_put(s->value_regex);
 	mdl_blob_put(s->value_is);
 	mdl_blob_put(s->row_script);
+	mdl_blob_put(s->row_where);
 	mdl_blob_put(s->row);
 	mdl_schema_unref(s->schema);
 	mdl_unlock();
@@ -373,6 +379,10 @@ static int take_row(struct tfs_scan *s, const struct mdl_row *row, int64_t now)
 	if (!mdl_matches(s->spec.row_regex, mdl_blob_bytes(row->key)) || !stored_admits(s, mdl_blob_bytes(row->key)) ||
 		!script_admits(s->spec.row_script, mdl_blob_bytes(row->key)))
 		return 0;
+	r = mdl_where(s->table, s->spec.row_where, row);
+	if (r <= 0)
+		return r;
+	r = 0;
 	if (s->family_count == 1 && mdl_column_find(row, s->family[0], s->spec.qualifier_from, &i) && s->spec.qualifier_from_after)
 		i++;
 	for (; r == 0 && i < row->n && s->n < s->left; i++) {

@@ -169,6 +169,9 @@ bool mdl_table_has_cells(struct tfs_table *t, uint16_t family_id, bool any_famil
 void mdl_table_drop_family(struct tfs_table *t, uint16_t family_id);
 void mdl_table_collect(struct tfs_table *t); /* removes hidden versions */
 
+/* Returns 1 if the row meets the condition row_where (data NULL: any does), 0 if not, -EINVAL, -ENOMEM: model_where.c.  row NULL: only checks it. */
+int mdl_where(const struct tfs_table *t, struct tfs_bytes text, const struct mdl_row *row);
+
 /* ---- mutations: model_mutation.c builds, model_row.c judges and applies ---- */
 enum mdl_op_kind {
 	MDL_PUT,

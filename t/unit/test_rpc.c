@@ -125,6 +125,10 @@ static void rnd_spec(struct sample *s)
 		.done_in_family = rnd(2), .done_ts = rnd_ts(), .done_columns = (uint32_t)rnd64()};
 	s->spec.pub.what = (enum tfs_scan_what)rnd(5);
 	if (rnd(2)) {
+		s->spec.where_ids = s->families;
+		s->spec.where_count = rnd(6);
+	}
+	if (rnd(2)) {
 		s->spec.family_ids = s->families;
 		s->spec.pub.family_count = rnd(6);
 		for (unsigned i = 0; i < 5; i++)
@@ -242,6 +246,10 @@ static void expect_spec(const struct scan_spec *a, const struct scan_spec *b)
 	assert_int_equal(a->pub.family_count, b->pub.family_count);
 	for (unsigned i = 0; i < a->pub.family_count; i++)
 		assert_int_equal(a->family_ids[i], b->family_ids[i]);
+	assert_int_equal(a->where_ids == NULL, b->where_ids == NULL);
+	assert_int_equal(a->where_count, b->where_count);
+	for (unsigned i = 0; i < a->where_count; i++)
+		assert_int_equal(a->where_ids[i], b->where_ids[i]);
 	expect_bytes(a->files, b->files);
 	assert_int_equal(a->kept, b->kept);
 	expect_bytes(a->done_row, b->done_row);

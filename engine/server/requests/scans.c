@@ -277,6 +277,13 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	if (!err && q->user) {
 		err = access_readable(o->served, q, spec.family_ids, spec.pub.family_count, &ids, &spec.pub.family_count);
 		spec.family_ids = ids;
+		if (!err && spec.pub.row_where.p) { /* named, as those are whose cells the scan returns */
+			uint16_t *named = NULL;
+			uint32_t count;
+
+			err = access_readable(o->served, q, spec.where_ids, spec.where_count, &named, &count);
+			free(named);
+		}
 		/* A script is compiled, and has its outputs, also if it gets no cells. */
 		none = !err && spec.pub.family_count == 0 && !spec.script.p;
 	}
