@@ -99,6 +99,8 @@ RUN = {
     ("tabletctl.1", "tabletctl config mnt block_cache=1G compaction_rate=20M"): ("cd $W", "tabletctl config mnt | grep -q '^block_cache.*1G'"),
     ("tabletctl.1", "tabletctl sql mnt -- -json \"SELECT row, value FROM webtable WHERE row GLOB 'com.*'\""):
         (WEBTABLE + "cd $W; type sqlite3 && [ -e $BUILD/sql/tabletfs.so ] || exit 77; export LD_LIBRARY_PATH=$BUILD", ""),
+    ("tabletctl.1", "tabletctl delete --scan --prefix com.cnn. --dry-run mnt/webtable"):
+        (WEBTABLE + "cd $W", "[ -e mnt/webtable/com.cnn.www ]"),
     ("tabletctl.1", "fusermount3 -u mnt"):
         ("mkdir $W/many; cd $W/many; mkdir data mnt; tabletfs data mnt; mkdir -p mnt/webtable/com.cnn.www/{contents,hits}; "
          "echo counter >mnt/webtable/.families/hits/type; echo page >page.html",

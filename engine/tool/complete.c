@@ -282,7 +282,7 @@ static int offer_options(const struct command *c, const char *typed)
 	for (const struct option *o = c->options; o->name; o++)
 		offer(text("--%s", o->name), typed);
 	for (const char *letter = c->letters ? c->letters : "h"; *letter; letter++)
-		if (*letter != ':')
+		if (*letter != ':' && *letter != '+')
 			offer(text("-%c", *letter), typed);
 	return 0;
 }

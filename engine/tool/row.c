@@ -195,6 +195,10 @@ static int row_run(const struct arguments *a)
 	struct buf lines = {0}, answer = {0};
 	int status;
 
+	if (a->command == &delete_command && delete_is_scan(a))
+		return delete_scan(a);
+	if (a->operands < 2)
+		return bad_usage(a->command, "%s", "too few arguments: a ROW is needed, or --scan");
 	if (!is_mutate)
 		status = add_line(a, &lines);
 	else
@@ -237,15 +241,26 @@ const struct command put_command = {
 const struct command delete_command = {
 	.name = "delete",
 	.kinds = "prc",
-	.brief = "delete a cell, a column, a family of a row, or a row",
+	.brief = "delete a cell, a column, a family of a row, a row, or what a scan finds",
 	.usage = "usage: tabletctl delete TABLE_PATH ROW [FAMILY:[QUALIFIER[@TIMESTAMP]]]\n"
+		 "       tabletctl delete --scan [--dry-run] [--yes] [--before TIME] CLAUSES TABLE_PATH\n"
 		 "\n"
 		 "Deletes the row; with FAMILY: its cells in this family, with a qualifier the\n"
 		 "column, with a timestamp one version.  FAMILY:@ is the column with the empty\n"
 		 "qualifier.  Deleting what is absent succeeds.\n"
+		 "\n"
+		 "--scan deletes the rows that match CLAUSES, which are options, or the matching\n"
+		 "versions, if a clause selects columns, versions or values:\n" CLAUSE_USAGE
+		 "  --before TIME    versions with timestamps before TIME, as --until\n"
+		 "  --dry-run        only count what would be deleted\n"
+		 "  --yes            do not ask; needed if there is no terminal\n"
+		 "Options are written before TABLE_PATH.\n"
 		 "\n" ROW_USAGE,
+	.letters = "+:h",
+	.options = (const struct option[]){CLAUSE_OPTIONS{"scan", no_argument, NULL, 's'}, {"before", required_argument, NULL, 'b'},
+		{"dry-run", no_argument, NULL, 'n'}, {"yes", no_argument, NULL, 'y'}, {"help", no_argument, NULL, 'h'}, {0}},
 	.one_path = true,
-	.least = 2,
+	.least = 1,
 	.most = 3,
 	.run = row_run,
 };

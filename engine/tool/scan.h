@@ -25,6 +25,9 @@
 	"They are the clauses of tabletfs-scan(7).  KEY, Q and TEXT have the escapes\n"                                            \
 	"\\t \\n \\r \\\\ \\xHH for single bytes.\n"
 
+/* delete.c: tabletctl delete --scan. */
+bool delete_is_scan(const struct arguments *a);
+int delete_scan(const struct arguments *a);
 /* Returns true if a clause is among the options. */
 bool scan_has_clauses(const struct arguments *a);
 /* Opens the directory of a mounted table.  Returns a descriptor, or -1 after a message. */
