@@ -385,6 +385,7 @@ struct tfs_schema {
 	const struct tfs_group *groups;
 	unsigned group_count;
 	int64_t snapshot_maxage_us; /* older snapshots of the table are dropped, unless it is 0 */
+	uint64_t quota;             /* bytes; a larger table, as tfs_usage shows it, accepts no puts; 0: none */
 	int64_t changes_us;         /* for so long the changes of the table are kept (tfs_feed_open); 0: they are not */
 	uint32_t
 		snapshot_of; /* the id of the table of this snapshot, while `name` is the snapshot's own name; 0: this is a table */
@@ -602,7 +603,7 @@ struct tfs_result {
  * Applies all operations atomically, in order: an operation sees the effect of earlier operations on the same column.  results:
  * NULL, or an array with an element per operation; after an error only `failed` is set in it.  -ENOENT the table was dropped;
  * -EINVAL unknown family or bad argument; -EFBIG; -E2BIG; -ECANCELED a check failed; -EPERM a delete, and the data of the table
- * is protected; -EROFS the table is readonly or a snapshot.  After an I/O error it is unknown whether the mutation was applied;
+ * is protected; -EROFS the table is readonly or a snapshot; -EDQUOT the table has reached its quota.  After an I/O error it is unknown whether the mutation was applied;
  * after any other it was not.
  */
 TFS_API int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results) TFS_CHECKED;

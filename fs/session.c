@@ -119,13 +119,22 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	struct statvfs v = {.f_bsize = 4096, .f_frsize = 4096, .f_namemax = 255};
 	struct node *n = node_of(ino);
 	struct tfs_usage u;
-	uint64_t total, available;
+	const struct tfs_schema *s = NULL;
+	uint64_t total, available, used;
 	int err = tfs_space(fs.store, &total, &available);
 
-	/* In a table: the space that the table uses, and the space that is free. */
+	/* In a table: the space that the table uses, and the space that is free, or its quota. */
 	if (err == 0 && node_table(n)) {
 		err = tfs_usage(node_store_table(n), NULL, &u);
-		total = available + u.disk_bytes + u.memory_bytes;
+		if (err == 0)
+			err = tfs_schema_get(node_store_table(n), &s);
+	}
+	if (err == 0 && s) {
+		used = u.disk_bytes + u.memory_bytes;
+		if (s->quota && !s->snapshot_of && available > (used < s->quota ? s->quota - used : 0))
+			available = used < s->quota ? s->quota - used : 0;
+		total = available + used;
+		tfs_schema_put(s);
 	}
 	err = stale_answer(req, n, err == -ENOENT ? -ESTALE : err);
 	if (err) {

@@ -79,7 +79,7 @@ def group(rest):
 NONSENSE = [k + b" = " + v + b";" for k, values in {
     b"owner": [b'"no such user"', b"true"], b"owner_group": [b'"no such group"', b"1.5"], b"mode": [b'"9999"', b"0644", b'"rw"'],
     b"tablet_size": [b'"much"', b'"1K"', b"false"], b"salt": [b"1", b"300", b'"x"'], b"mkdir_families": [b'"maybe"', b"1"],
-    b"protect": [b'"yes"', b"0", b'"dat"'], b"readonly": [b'"data"', b"0"], b"snapshot_maxage": [b'"soon"', b"30", b'"0d"'], b"changes": [b'"soon"', b"7", b'"0d"', b'""'], b"allow_delete": [b'"x"', b"2"], b"splits": [b'"a"', b"( 1 )", b'( "%zz" )'],
+    b"protect": [b'"yes"', b"0", b'"dat"'], b"readonly": [b'"data"', b"0"], b"quota": [b'"10X"', b"-1", b"true", b'"9999999T"', b'""'], b"snapshot_maxage": [b'"soon"', b"30", b'"0d"'], b"changes": [b'"soon"', b"7", b'"0d"', b'""'], b"allow_delete": [b'"x"', b"2"], b"splits": [b'"a"', b"( 1 )", b'( "%zz" )'],
     b"families": [b"1", b'( "f" )'], b"groups": [b"1", b'( "g" )'], b"nonsense": [b"1"]}.items() for v in values]
 NONSENSE += [fam(b'name = "a"; ' + k + b" = " + v + b";") for k, values in {
     b"gc": [b'"sometimes"', b"3", b'"maxversions=x"'], b"group": [b"1", b'"a b"'], b"type": [b'"number"', b"1"], b"owner": [b'"no such user"'],

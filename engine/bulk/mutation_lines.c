@@ -386,6 +386,7 @@ static const char *reason_of(const struct mutation_line *line, int err)
 		{MUTATION_VERBS, -EOVERFLOW, "the number or the timestamp would be too large"},
 		{MUTATION_VERBS, -EFBIG, "a value is at most 64 MiB"},
 		{MUTATION_VERBS, -EACCES, "no permission for the family"},
+		{MUTATION_VERBS, -EDQUOT, "the table has reached its quota (quota in its .schema)"},
 		{MUTATION_VERBS, -EPERM, "the data of the table is protected (protect in its .schema)"},
 	};
 

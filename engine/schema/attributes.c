@@ -24,6 +24,7 @@ const struct attribute table_attributes[] = {
 	{"mkdir_families", VALUE_BOOLEAN, OF(schema, pub.mkdir_families)},
 	{"protect", VALUE_PROTECT, OF(schema, pub.protect)},
 	{"readonly", VALUE_BOOLEAN, OF(schema, pub.readonly)},
+	{"quota", VALUE_SIZE, OF(schema, pub.quota), 0, UINT64_C(1) << 60, "quota is a size, such as \"10G\", or 0"},
 	{"snapshot_maxage", VALUE_DURATION, OF(schema, pub.snapshot_maxage_us), 1, INT64_MAX,
 		"snapshot_maxage is a duration, such as \"30d\""},
 	{"changes", VALUE_DURATION, OF(schema, pub.changes_us), 1, INT64_MAX, "changes is a duration, such as \"7d\""},

@@ -83,6 +83,11 @@ static int render_table(const struct tfs_schema *t, struct buf *out)
 	if (buf_printf(out, "salt = %d;\n%s%s%s", t->salt, t->mkdir_families ? "mkdir_families = true;\n" : "", protect[t->protect],
 		    t->readonly ? "readonly = true;\n" : ""))
 		return -ENOMEM;
+	if (t->quota) {
+		if (render_setting(out, "quota", value_size(t->quota, size)))
+			return -ENOMEM;
+		out->p[out->n - 1] = '\n';
+	}
 	if (t->snapshot_maxage_us) {
 		if (render_setting(out, "snapshot_maxage", value_duration(t->snapshot_maxage_us, size)))
 			return -ENOMEM;

@@ -274,6 +274,7 @@ int schema_store(const struct schema *s, struct store_schema **out)
 	t->changes_us = s->pub.snapshot_of ? 0 : s->pub.changes_us;
 	t->keeps_data = s->pub.protect == TFS_PROTECT_DATA;
 	t->readonly = s->pub.readonly;
+	t->quota = s->pub.quota;
 	t->families = calloc(s->pub.family_count + 1, sizeof *t->families);
 	t->groups = calloc(s->pub.group_count + 1, sizeof *t->groups);
 	t->splits = calloc(s->pub.split_count + 1, sizeof *t->splits);

@@ -20,7 +20,8 @@
  *	unless both are 0 and neither of the next two follows: u64, u64 numbers of the requests that made it and that changed it last
  *	if there are scripts, or one of the next two follows: u16 count, scripts: lstr name  i64 mtime  lstr text
  *	if changes are kept, or the next follows: i64 for so long, or 0
- *	unless they are 0: u8 more flags (1 protect = "data", with flag 32, 2 readonly)
+ *	unless they are 0: u8 more flags (1 protect = "data", with flag 32, 2 readonly, 4 quota follows)
+ *	if this flag 4 is set: u64 quota
  *	u32 CRC-32C of all bytes before it
  * Groups and families are in the order of their ids, scripts in the order of their
  * names.  The decoder accepts valid
@@ -46,6 +47,7 @@
 /* More flags. */
 #define MORE_DATA 1u
 #define MORE_READONLY 2u
+#define MORE_QUOTA 4u
 
 /* ---- encode ---- */
 
@@ -76,7 +78,8 @@ static int encode_splits(const struct tfs_schema *t, struct buf *out)
 
 static uint8_t more_flags(const struct schema *s)
 {
-	return (uint8_t)((s->pub.protect == TFS_PROTECT_DATA ? MORE_DATA : 0) | (s->pub.readonly ? MORE_READONLY : 0));
+	return (uint8_t)((s->pub.protect == TFS_PROTECT_DATA ? MORE_DATA : 0) | (s->pub.readonly ? MORE_READONLY : 0) |
+		(s->pub.quota ? MORE_QUOTA : 0));
 }
 
 /* Returns true if fields follow the numbers of requests. */
@@ -96,6 +99,8 @@ static int encode_more(const struct schema *s, struct buf *out)
 		err = buf_be64(out, (uint64_t)s->pub.changes_us);
 	if (!err && more_flags(s))
 		err = buf_u8(out, more_flags(s));
+	if (!err && s->pub.quota)
+		err = buf_be64(out, s->pub.quota);
 	return err;
 }
 
@@ -317,12 +322,12 @@ static bool decode_more(struct schema *s, struct reader *r, bool scripts)
 	t->changes_us = (int64_t)changes;
 	if (!reader_left(r))
 		return changes > 0;
-	if (!get_u8(r, &more) || !more || more & ~(MORE_DATA | MORE_READONLY) || (more & MORE_DATA && !t->protect))
+	if (!get_u8(r, &more) || !more || more & ~(MORE_DATA | MORE_READONLY | MORE_QUOTA) || (more & MORE_DATA && !t->protect))
 		return false;
 	if (more & MORE_DATA)
 		t->protect = TFS_PROTECT_DATA;
 	t->readonly = more & MORE_READONLY;
-	return true;
+	return !(more & MORE_QUOTA) || (get_be64(r, &t->quota) && t->quota);
 }
 
 static bool decode_scripts(struct schema *s, struct reader *r, bool *no_memory)

@@ -473,6 +473,7 @@ int schema_set_text(
 	s->pub.protect = TFS_PROTECT_NONE;
 	s->pub.snapshot_maxage_us = 0;
 	s->pub.changes_us = 0;
+	s->pub.quota = 0;
 	s->pub.mtime_us = mtime_us;
 	s->pub.is_set = true;
 	s->pub.is_hidden = false;

@@ -4,7 +4,7 @@
 noinst_LIBRARIES += libserver.a
 libserver_a_SOURCES = %D%/server.h %D%/internal.h \
 	%D%/tables/set.h %D%/tables/tables.h \
-	%D%/tables/tables.c %D%/tables/set.c %D%/tables/schemas.c %D%/tables/access.c %D%/tables/find.c \
+	%D%/tables/tables.c %D%/tables/set.c %D%/tables/schemas.c %D%/tables/access.c %D%/tables/quota.c %D%/tables/find.c \
 	%D%/storage/storage.h \
 	%D%/storage/environment.c %D%/storage/fence.c %D%/storage/clock.c %D%/storage/files.c %D%/storage/logs.c %D%/storage/space.c \
 	%D%/tablets/tablets.h \

@@ -80,4 +80,5 @@ void server_ready(struct server *s)
 	logs_soon(s);
 	retire_soon(s);
 	schemas_soon(s);
+	quotas_begin(s, environment_misc(s));
 }

@@ -227,6 +227,8 @@ static void stop(struct server *s)
 {
 	s->closing = true;
 	fence_stop(s->fence);
+	if (s->tables)
+		quotas_end(s);
 	stop_parts(s);
 }
 

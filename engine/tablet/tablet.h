@@ -42,6 +42,7 @@ struct store_schema {
 	uint32_t salt;             /* the salt of the row keys; tablets ignore it */
 	int64_t changes_us;        /* changes are kept for so long; 0: they are not */
 	bool keeps_data, readonly; /* mutations that delete, or all, are refused; tablets ignore it */
+	uint64_t quota;            /* the server refuses puts of a larger table, unless it is 0; tablets ignore it */
 	struct buf *splits; /* two tablets that meet at one of these rows are not merged automatically; tablets ignore them */
 	unsigned split_count;
 	struct store_family *families; /* in id order */

@@ -251,10 +251,11 @@ static const char *reason_of_table(int err, struct node *n)
 	const struct tfs_schema *s;
 	const char *reason;
 
-	if ((err != -EPERM && err != -EROFS) || !node_table(n) || tfs_schema_get(node_store_table(n), &s))
+	if ((err != -EPERM && err != -EROFS && err != -EDQUOT) || !node_table(n) || tfs_schema_get(node_store_table(n), &s))
 		return NULL;
 	reason = err == -EROFS && s->readonly                     ? TABLE_READONLY
 		: err == -EPERM && s->protect == TFS_PROTECT_DATA ? TABLE_KEEPS_DATA
+		: err == -EDQUOT && s->quota                      ? "the table has reached its quota (quota in its .schema)"
 								  : NULL;
 	tfs_schema_put(s);
 	return reason;

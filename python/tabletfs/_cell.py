@@ -82,6 +82,8 @@ class Schema:
     protect: bool | str
     """True, False or "data"."""
     readonly: bool
+    quota: int
+    """In bytes; 0: none."""
     splits: tuple[bytes, ...]
     families: dict[str, Family]
     groups: dict[str, LocalityGroup]
@@ -166,6 +168,7 @@ def schema_of(s: Any, counter: int) -> Schema:
         salt_in_use=s.salt_in_use,
         protect=(False, True, "data")[s.protect],
         readonly=s.readonly,
+        quota=s.quota,
         splits=tuple(fetch_bytes(s.splits[i]) for i in range(s.split_count)),
         families={family.name: family for family in families},
         groups={group.name: group for group in groups},

@@ -129,7 +129,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		"# comment\n/* more */ // and\nfamilies = ( ); groups = ( { name = \"default\"; compression = \"none\" } ); allow_delete = true;\n",
 		"tablet_size = 0x8000000;",
 		"salt = 200; protect = true; splits = ( \"%C7\", \"\\x41%00\", \"b\\\"%25\\\\\", \"\xc3\xa9\", \".%2F\" );",
-		"protect = \"data\"; readonly = true; changes = \"2d\";"};
+		"protect = \"data\"; readonly = true; quota = \"10G\"; changes = \"2d\";"};
 	static struct buf b;
 	struct schema *old, *s;
 

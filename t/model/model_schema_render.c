@@ -112,6 +112,10 @@ int mdl_schema_render(const struct mdl_schema *s, char **text, size_t *size)
 			: s->pub.protect == TFS_PROTECT_NONE ? ""
 							     : "protect = true;\n",
 		s->pub.readonly ? "readonly = true;\n" : "");
+	if (s->pub.quota) {
+		put_size(f, "quota", s->pub.quota);
+		fputc('\n', f);
+	}
 	put_duration(f, "snapshot_maxage", s->pub.snapshot_maxage_us);
 	put_duration(f, "changes", s->pub.changes_us);
 	mdl_splits_render(s, f);

@@ -344,6 +344,8 @@ static int parse_root(const struct mdl_schema *old, struct mdl_schema *new, cons
 			r = want_bool(s, &new->pub.mkdir_families, why);
 		} else if (strcmp(key, "protect") == 0) {
 			r = want_protect(s, &new->pub.protect, why);
+		} else if (strcmp(key, "quota") == 0) {
+			r = want_size(s, 0, UINT64_C(1) << 60, &new->pub.quota, why);
 		} else if (strcmp(key, "readonly") == 0) {
 			r = want_bool(s, &new->pub.readonly, why);
 		} else if (strcmp(key, "snapshot_maxage") == 0) {

@@ -285,6 +285,8 @@ static int run_check_row(const struct row_run *run, struct tablet_row *r, const 
 		err = check_deletes(r->m, schema, &r->failed_op);
 	if (!err && run->q->user)
 		err = access_ops(run->served, run->q, r->m, &r->failed_op);
+	if (!err && schema && schema->quota && disk_use_of(run, r->m) == DISK_PUT)
+		err = quota_admit(run->served->user_table, schema->quota, bytes_of(r->m));
 	return err ? err : space_admit(run->s, disk_use_of(run, r->m), bytes_of(r->m));
 }
 

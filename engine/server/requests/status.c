@@ -316,6 +316,7 @@ struct table_numbers {
 	char name[TFS_NAME_MAX + 1];
 	struct store_schema *schema;
 	uint64_t tablets, sstables, traffic[TABLE_TRAFFIC];
+	uint64_t quota_used; /* on all servers */
 	struct tablet_family all;
 	struct tablet_family *families; /* by id */
 	unsigned family_count;
@@ -341,6 +342,7 @@ static int begin_table(struct server *s, const struct served_tablet *served, str
 	t->schema = user_table_schema(s, served->user_table);
 	for (unsigned i = 0; i < TABLE_TRAFFIC; i++)
 		t->traffic[i] = atomic_load(&served->user_table->traffic[i]);
+	t->quota_used = quota_used(served->user_table);
 	t->families = calloc(t->schema->family_count + 1u, sizeof(*t->families));
 	if (!t->families)
 		return -ENOMEM;
@@ -441,6 +443,22 @@ static int put_family_metrics(struct buf *out, const struct usage_metric *m, con
 	return err;
 }
 
+/* Of the tables that have a quota. */
+static int put_quota_metrics(struct buf *out, const struct table_numbers *v, unsigned n)
+{
+	int err = put_help(out, "table", "quota_bytes", "the quota in the schema", "gauge");
+
+	for (unsigned i = 0; i < n && !err; i++)
+		if (v[i].schema && v[i].schema->quota)
+			err = put_table_metric(out, "quota_bytes", &v[i], v[i].schema->quota);
+	if (!err)
+		err = put_help(out, "table", "quota_used_bytes", "bytes on all servers that count for the quota", "gauge");
+	for (unsigned i = 0; i < n && !err; i++)
+		if (v[i].schema && v[i].schema->quota)
+			err = put_table_metric(out, "quota_used_bytes", &v[i], v[i].quota_used);
+	return err;
+}
+
 static int put_tables_metrics(struct buf *out, const struct table_numbers *v, unsigned n)
 {
 	int err = put_help(out, "table", "tablets", "tablets", "gauge");
@@ -460,6 +478,8 @@ static int put_tables_metrics(struct buf *out, const struct table_numbers *v, un
 		for (unsigned i = 0; i < n && !err; i++)
 			err = put_family_metrics(out, m, &v[i]);
 	}
+	if (!err)
+		err = put_quota_metrics(out, v, n);
 	return err ? err : put_traffic_metrics(out, v, n);
 }
 

@@ -150,4 +150,13 @@ int access_owner(struct served_tablet *served, const struct ts_request *q) TFS_M
 int access_readable(struct served_tablet *served, const struct ts_request *q, const uint16_t *families, uint32_t count,
 	uint16_t **ids, uint32_t *id_count) TFS_MUST;
 
+/* ---- quotas (quota.c) ---- */
+/* Begins to add up the sizes of tables that have a quota, every few seconds. */
+void quotas_begin(struct server *s, struct task_pool *pool);
+void quotas_end(struct server *s);
+uint64_t quota_used(
+	const struct user_table *u); /* the table's bytes on all servers, as the last look found them, and those accepted since */
+/* Returns -EDQUOT if the table has as many bytes as its quota, and logs that once.  0: counts `bytes`, which it will have more. */
+int quota_admit(struct user_table *u, uint64_t quota, uint64_t bytes) TFS_MUST;
+
 #endif

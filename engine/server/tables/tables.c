@@ -545,6 +545,40 @@ int tables_see_term(struct server *s, uint64_t term, bool *deferred)
 	return err;
 }
 
+struct quotas *tables_quotas(struct server *s)
+{
+	return s->tables->quotas;
+}
+
+void tables_set_quotas(struct server *s, struct quotas *q)
+{
+	s->tables->quotas = q;
+}
+
+int tables_with_quota(struct server *s, struct user_table ***out, unsigned *count)
+{
+	struct tables *tables = s->tables;
+	struct user_table **v;
+	unsigned n = 0;
+
+	mutex_lock(&tables->lock);
+	v = malloc((tables->count + 1u) * sizeof(struct user_table *));
+	for (unsigned i = 0; v && i < tables->count; i++) {
+		struct user_table *u = tables->v[i];
+
+		if (!u->schema || !u->schema->quota || u->frozen)
+			continue;
+		u->refs++;
+		v[n++] = u;
+	}
+	mutex_unlock(&tables->lock);
+	if (!v)
+		return -ENOMEM;
+	*out = v;
+	*count = n;
+	return 0;
+}
+
 static int begin(struct server *s, struct task_pool *pool)
 {
 	mutex_init(&s->tables->lock, RANK_SERVER);

@@ -39,6 +39,9 @@ struct user_table {
 	_Atomic bool dropped;
 	int read_err; /* the error of the last attempt to read the schema (the table may have been dropped), or 0 */
 	_Atomic uint64_t traffic[TABLE_TRAFFIC];
+	/* Of quota.c: the size that all servers had for the table, and the bytes that this server has accepted since. */
+	_Atomic uint64_t used_bytes, since_bytes;
+	_Atomic bool over_quota;
 	_Atomic bool salt_waits; /* the schema's new salt takes effect when the table is empty (master/change.c) */
 };
 
@@ -63,6 +66,7 @@ struct tables {
 	unsigned next_left;
 	uint64_t held_longest_us;      /* the longest hold of a snapshot or clone */
 	struct store_schema *metadata; /* METADATA's; constant */
+	struct quotas *quotas;         /* of quota.c */
 };
 
 struct store_schema *tables_metadata(struct server *s); /* a reference to METADATA's schema */
@@ -78,6 +82,13 @@ static inline bool user_table_dropped(const struct user_table *u)
 {
 	return atomic_load(&u->dropped);
 }
+
+/* ---- for quota.c ---- */
+struct quotas;
+struct quotas *tables_quotas(struct server *s);
+void tables_set_quotas(struct server *s, struct quotas *q);
+/* Returns references to the tables whose schema has a quota, without snapshots.  The caller frees the array. */
+int tables_with_quota(struct server *s, struct user_table ***out, unsigned *count) TFS_MUST;
 
 /* ---- schemas of tables, for schemas.c ---- */
 /*

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A table with a quota accepts no puts when it is as large, and df of its directory shows the quota.
+# shellcheck source=t/lib/mount.sh disable=SC2119
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+[ -z "$MODEL" ] || skip_all "the model has no servers"
+ok "mount" mount_store
+F='families = ( { name = "f"; }, { name = "n"; type = "counter"; } );'
+set_schema() { echo "$2" >"$W/text" && cp "$W/text" "$M/$1/.schema"; }
+Q="Disk quota exceeded"
+size_of() { df -B1 --output=size "$1" | tail -n 1 | tr -d ' '; }
+used_of() { df -B1 --output=used "$1" | tail -n 1 | tr -d ' '; }
+# put N: writes of 64 KiB that cannot be compressed, until one is refused; at most N.
+put() {
+	local i
+	for ((i = 0; i < $1; i++)); do
+		mkdir -p "$M/t/r$i/f" && head -c 65536 /dev/urandom >"$W/x" && cp "$W/x" "$M/t/r$i/f/q" || return
+	done
+}
+mkdir "$M/t" "$M/free" && set_schema t "quota = \"1M\"; $F"
+like "$(cat "$M/t/.schema")" 'quota = "1M"' "a quota is in .schema"
+is "$(size_of "$M/t")" 1048576 "df of the table shows it"
+mkdir -p "$M/t/r0/f"
+is "$(size_of "$M/t/r0/f")" 1048576 "  and of a directory in it"
+[ "$(size_of "$M/free")" -gt 1048576 ] && pass "  but not of another table" || fail "  but not of another table"
+fails "puts beyond it are refused" "$Q" put 64
+like "$(tail -n 1 "$M/.tabletfs/refused")" "/t/r[0-9]*/f/q: the table has reached its quota .*: $Q" "  with a line in refused"
+like "$(cat "$M/.tabletfs/log")" "table t: it has reached its quota of 1048576 bytes: puts are refused" "  and one of the server in the log"
+rows=$(find "$M/t" -name 'q@*' | wc -l)
+[ "$rows" -ge 8 ] && [ "$rows" -le 17 ] && pass "  at its size" || fail "  at its size: $rows cells of 64 KiB"
+is "$(df --output=avail "$M/t" | tail -n 1 | tr -d ' ')" 0 "df shows no space"
+fails "an import is refused" "$Q" sh -c "printf 'd\tf:q\t1\tv\n' >'$W/i.tsv' && cp '$W/i.tsv' '$M/t/.import.tsv'"
+fails "tabletctl put is refused" "$Q|quota" "$TABLETCTL" put "$D/t" a f:q x
+fails ".mutate is refused" "$Q|I/O error" sh -c "printf 'set f:q\tv\ncommit\n' >'$M/t/r0/.mutate'"
+fails "an addition to a counter is refused" "quota" "$TABLETCTL" increment "$D/t" r0 n:hits 1
+ok "another table accepts puts" sh -c "mkdir -p '$M/free/r/f' && cp '$W/x' '$M/free/r/f/q'"
+is "$(wc -c <"$M/t/r0/f/q")" 65536 "reads are answered"
+ok "removals are accepted" rm -r "$M"/t/r?
+ok "a compaction" sh -c "echo flush >'$M/t/.ctl' && echo compact >'$M/t/.ctl'"
+[ "$(used_of "$M/t")" -lt 900000 ] && pass "  frees space" || fail "  frees space: $(used_of "$M/t")"
+soon "mkdir -p '$M/t/new/f' && echo v >'$W/v' && cp '$W/v' '$M/t/new/f/q' && echo stored" stored "puts are accepted again"
+like "$(cat "$M/.tabletfs/log")" "table t: it is below its quota again" "  and the log says so"
+ok "a smaller quota" set_schema t "quota = \"1K\"; $F"
+soon "cp '$W/v' '$M/t/new/f/q' 2>&1 | grep -o 'Disk quota exceeded' | head -n 1" "$Q" "  holds at once"
+ok "no quota" set_schema t "$F"
+ok "  any put" sh -c "cp '$W/v' '$M/t/new/f/q'"
+done_testing
