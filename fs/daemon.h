@@ -39,6 +39,16 @@ void server_run(bool while_used, const sigset_t *signals, bool (*ends)(int sig))
  */
 int mountpoint_check(const char *mountpoint, const char *dir, char **path, char **why) TFS_MUST;
 
+/* Returns true if the topmost mount at the absolute path is one of tabletfs, and then copies its options in the mount table; options may be NULL. */
+bool mountpoint_is_ours(const char *path, char *options, size_t options_bytes);
+
+/* ---- remount.c ---- */
+/*
+ * If the arguments have the option remount, carries it out, sets *status to the exit status of the program, and returns
+ * true.  *why is one line for standard error, which the caller frees, or NULL.
+ */
+bool remount_asked(int argc, char **argv, int *status, char **why);
+
 /* ---- memory.c: the memory that is configured ---- */
 /* Warns if the control group of the process may use less memory than the caches and memtables. */
 void memory_warn(const struct tfs_options *o);

@@ -5,7 +5,7 @@
 fs_sources = \
 	%D%/stream/bulk.c \
 	%D%/http/http.h %D%/http/documents.c \
-	%D%/loop.c %D%/daemon.h %D%/main.c %D%/memory.c %D%/mountpoint.c %D%/options.c %D%/options.h %D%/server.c %D%/service.c %D%/session.c %D%/session.h \
+	%D%/loop.c %D%/daemon.h %D%/main.c %D%/memory.c %D%/mountpoint.c %D%/remount.c %D%/options.c %D%/options.h %D%/server.c %D%/service.c %D%/session.c %D%/session.h \
 	%D%/request/acl.c %D%/request/change.c %D%/request/lookup.c %D%/request/scanning.c %D%/request/readdir.c %D%/request/request.h %D%/request/stream.c \
 	%D%/request/stream.h %D%/request/xattr.c \
 	%D%/node/admin.c %D%/node/admin.h %D%/node/truncate.c %D%/node/scratch/scratch_store.c %D%/node/cell.c \

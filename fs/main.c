@@ -387,8 +387,15 @@ int main(int argc, char **argv)
 {
 	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
 	struct command c = {0};
+	char *why;
 	int r = 1;
 
+	if (remount_asked(argc, argv, &r, &why)) {
+		if (why)
+			fprintf(stderr, "%s\n", why);
+		free(why);
+		return r;
+	}
 	file_raise_limit();
 	/*
 	 * Memtables are allocated and freed in blocks of a MiB, and their memory must

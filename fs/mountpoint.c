@@ -123,20 +123,54 @@ static char *dead_path(const char *mountpoint)
 	return n > 0 && n < (ssize_t)sizeof(path) ? strndup(path, (size_t)n) : NULL;
 }
 
-/* Returns true if the topmost mount at path is one of tabletfs. */
-static bool mount_is_ours(const char *path)
+/* Copies the type and, unless it is NULL, the options of the topmost mount at path.  *type is empty if there is none. */
+static void mount_find(const char *path, char *type, size_t type_bytes, char *options, size_t options_bytes)
 {
 	FILE *f = setmntent("/proc/self/mounts", "re");
 	char text[2 * PATH_MAX];
 	struct mntent m;
-	bool ours = false;
 
-	while (f && getmntent_r(f, &m, text, sizeof(text)))
-		if (strcmp(m.mnt_dir, path) == 0)
-			ours = strcmp(m.mnt_type, "fuse.tabletfs") == 0;
+	*type = 0;
+	while (f && getmntent_r(f, &m, text, sizeof(text))) {
+		if (strcmp(m.mnt_dir, path) != 0)
+			continue;
+		snprintf(type, type_bytes, "%s", m.mnt_type);
+		if (options)
+			snprintf(options, options_bytes, "%s", m.mnt_opts);
+	}
 	if (f)
 		endmntent(f);
-	return ours;
+}
+
+bool mountpoint_is_ours(const char *path, char *options, size_t options_bytes)
+{
+	char type[64];
+
+	mount_find(path, type, sizeof(type), options, options_bytes);
+	return strcmp(type, "fuse.tabletfs") == 0;
+}
+
+static bool mount_is_ours(const char *path)
+{
+	return mountpoint_is_ours(path, NULL, 0);
+}
+
+/*
+ * A mount would hide what is mounted there already.  An automount is a mount itself.  The
+ * mount table is read, because a request to the other mount might wait.
+ */
+static int mount_check_free(const char *mountpoint, char **why)
+{
+	char *path = dead_path(mountpoint), type[64] = "";
+
+	if (path)
+		mount_find(path, type, sizeof(type), NULL, 0);
+	if (*type && strcmp(type, "autofs") != 0)
+		say(why,
+			"%s: the mount point is in use: a file system of type %s is mounted there; unmount it, or choose another directory",
+			path, type);
+	free(path);
+	return *type && strcmp(type, "autofs") != 0 ? -EBUSY : 0;
 }
 
 /* Returns 0 or -errno.  Users other than root need fusermount3. */
@@ -261,6 +295,9 @@ int mountpoint_check(const char *mountpoint, const char *dir, char **path, char 
 		end_requests(mountpoint, dir);
 	if (mount_is_dead(mountpoint))
 		remove_dead(mountpoint);
+	err = mount_check_free(mountpoint, why);
+	if (err)
+		return err;
 	real = realpath(mountpoint, NULL);
 	if (!real || stat(real, &st) != 0 || mount_is_dead(real)) {
 		err = -errno;

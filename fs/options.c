@@ -151,6 +151,7 @@ int command_help(bool server)
 	      "    -d   -o debug          the same, and show every request\n"
 	      "    -s                     serve with a single thread\n" HELP_FOR_BOTH
 	      "    -o ro                  read-only, everything cached\n"
+	      "    -o remount,OPTIONS     change ro, rw, noatime and other options of the kernel\n"
 	      "    -o quiet               chmod and chown of cells succeed without effect\n"
 	      "    -o latest              tables show plain names, newest versions only\n"
 	      "    -o timeout=TIME        how long calls wait for the server of unix:DATADIR or HOST:DATADIR\n"
