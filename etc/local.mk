@@ -18,6 +18,8 @@ nodist_systemdsystemunit_DATA = $(system_units)
 nodist_systemduserunit_DATA = $(user_units)
 endif
 
+dist_doc_DATA = README NEWS
+
 # The program prints it from the table of its parser.
 exampledir = $(docdir)/examples
 nodist_example_DATA = %D%/tabletfs.conf
