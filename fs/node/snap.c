@@ -373,7 +373,7 @@ static int usage_render(struct node *n, struct buf *out)
 
 static const struct fixed_child snapshot_children[] = {{".schema", NODE_SCHEMA}, {".families", NODE_FAMILIES},
 	{".groups", NODE_GROUPS}, {".scripts", NODE_SCRIPTS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN},
-	{".since", NODE_SINCE_ALL}, {0}};
+	{".since", NODE_SINCE_ALL}, {".export.tar", NODE_EXPORT}, {0}};
 static const struct setting snapshot_settings[] = {
 	{.name = ".tablets", .mode = 0400, .render = admin_render_tablets},
 	{.name = ".splits", .mode = 0400, .render = admin_render_splits},
