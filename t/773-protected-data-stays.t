@@ -14,7 +14,7 @@ export_of() { "$TABLETCTL" export "$D/$1" "$W/$2" && [ -s "$W/$2" ]; }
 
 mkdir "$M/t" && set_schema t "$F"
 for row in a b "$(printf 'c/%0300d' 0 | sed 's,/,%2F,')"; do
-	key=$(sed 's,.\{255\},&%/,' <<<"$row")
+	key=$(sed 's,.\{254\},&%/,' <<<"$row")
 	mkdir -p "$M/t/$key/f" "$M/t/$key/n"
 	for i in 1 2 3; do echo "$row $i" >"$M/t/$key/f/q@$i"; done
 	echo 5 >"$M/t/$key/n/hits"
