@@ -78,11 +78,25 @@ static int retire_begin(struct tablet *t, bool flush)
 	return err;
 }
 
+/* A merged tablet has the changes that both parts have kept.  So a part that nobody has written to begins to keep them, too. */
+static int retire_keep_changes(struct tablet *t)
+{
+	bool begins;
+
+	mutex_lock(&t->lock);
+	begins = !t->frozen && t->schema->changes_us && !t->changes_low_us;
+	mutex_unlock(&t->lock);
+	return begins ? tablet_ensure_changes(t) : 0;
+}
+
 int tablet_retire_prepare(struct tablet *t, bool leaves)
 {
 	int err;
 
 	tablet_replay_done(t);
+	err = leaves ? 0 : retire_keep_changes(t);
+	if (err)
+		return err;
 	t->leaves = leaves;
 	t->split_wanted = true; /* makes background compactions end */
 	err = tablet_job_begin(t, &t->majoring);
