@@ -52,8 +52,8 @@ static bool event_begins(const struct op *op, const char *word)
 
 static const char *mutation_name(const struct op *ops, unsigned count)
 {
-	static const char *const events[] = {
-		"split at", "minor compaction", "merging compaction", "major compaction", "first write"};
+	static const char *const events[] = {"split at", "minor compaction", "merging compaction", "major compaction",
+		"first write", "changes are kept", "changes merged", "changes removed"};
 
 	for (unsigned i = 0; i < count; i++) {
 		if (ops[i].kind == OP_CHECK && ops[i].check == TFS_CHECK_ABSENT)

@@ -19,6 +19,9 @@
  * it runs when the first SSTable is created, between the freeze and the edit.
  * Its record is then the first that the new redo point must keep.
  *
+ * Half of the histories have tables that keep their changes.  A run that does not die records what the changes are after
+ * each step.  After a death they must be the changes after the k steps: each once, in the same order, and none more.
+ *
  * Each step that changes a table, a schema or a snapshot is durable by itself,
  * outside the log.  tfs_sync precedes it, so that the steps have one order.
  */
@@ -51,14 +54,15 @@ struct tally *tally;
 
 static struct expected {
 	uint64_t hash[STATES];
-	int result[STATES]; /* the results of the step that led there */
+	uint64_t changes[STATES]; /* from the run that records; 0 if none are kept */
+	int result[STATES];       /* the results of the step that led there */
 	int64_t clock[STATES];
 } * expected;
 
 static char dir[300], store_dir[340];
 static unsigned flags;
 static struct tfs_options options;
-static bool tell, by_hand, changes;
+static bool tell, by_hand, changes, records;
 static const struct point_watch *watch;
 
 /* ---- the history on the model: every state there may be ---- */
@@ -96,6 +100,8 @@ static void choose_history(uint64_t seed)
 		flags |= STEP_SALTED;
 	if (one_in(&r, 2))
 		flags |= STEP_SNAPSHOTS;
+	if (one_in(&r, 2) || by_hand)
+		flags |= STEP_KEEPS;
 }
 
 /* One step or part of the setup on one side. */
@@ -154,6 +160,29 @@ static bool run_model(uint64_t seed, unsigned tell_state, struct out *told_state
 	out_free(&o);
 	out_free(&d);
 	return fine;
+}
+
+/* ---- changes ---- */
+static uint64_t changes_hash(struct side *s)
+{
+	struct out o = {0};
+	uint64_t h;
+
+	if (!(flags & STEP_KEEPS))
+		return 0;
+	side_changes(s, &o);
+	h = out_hash(&o);
+	out_free(&o);
+	return h;
+}
+
+/* Returns the largest number of a state with these hashes, *changes_are NULL: whatever the changes are; most + 1: there is none. */
+static unsigned state_found(unsigned least, unsigned most, uint64_t hash, const uint64_t *changes_are)
+{
+	for (unsigned k = most + 1; k-- > least;)
+		if (expected->hash[k] == hash && (!changes_are || expected->changes[k] == *changes_are))
+			return k;
+	return most + 1;
 }
 
 /* ---- the child that dies ---- */
@@ -329,6 +358,7 @@ static void new_clock(void)
 static unsigned rise_again(struct side *s, unsigned i)
 {
 	struct out d = {0};
+	unsigned k;
 	uint64_t h;
 
 	if (s->store)
@@ -342,11 +372,13 @@ static unsigned rise_again(struct side *s, unsigned i)
 		_exit(FAILED);
 	side_dump(s, &d);
 	h = out_hash(&d);
-	for (unsigned k = told->begun + 1; k-- > told->answered;) {
-		if (expected->hash[k] != h)
-			continue;
+	out_free(&d);
+	/* Reading the changes here would raise later times of commit, which the model does not know. */
+	k = state_found(told->answered, told->begun, h, NULL);
+	for (unsigned n = told->answered; n < k && k <= told->begun; n++)
+		told->doubt = told->doubt || (expected->hash[n] == h && expected->changes[n] != expected->changes[k]);
+	if (k <= told->begun) {
 		told->begun = told->answered = k;
-		out_free(&d);
 		return k;
 	}
 	printf("# after the first death, in step %u, neither state is found\n", i);
@@ -394,6 +426,8 @@ static void run_history(void)
 			_exit(FAILED);
 		(void)rise_again(&lib, 0);
 	}
+	if (records)
+		expected->changes[0] = changes_hash(&lib);
 	for (unsigned i = 0; i < SETUP_PARTS + STEPS;) {
 		int err;
 
@@ -408,7 +442,11 @@ static void run_history(void)
 			continue;
 		}
 		step_done(i, err, &o);
+		if (records && told->answered > i + 1)
+			expected->changes[i + 1] = expected->changes[i]; /* a flush, with a mutation in it */
 		i = told->answered;
+		if (records)
+			expected->changes[i] = changes_hash(&lib);
 	}
 	file_set_hook(NULL, NULL);
 	if ((now.at == 0 || now.killed) && now.way != 99) {
@@ -485,8 +523,8 @@ static int look(bool thorough)
 {
 	struct side lib = {.api = &api_library};
 	struct out d = {0};
-	unsigned least = now.kill ? told->answered : told->durable, most = told->begun;
-	uint64_t h;
+	unsigned least = now.kill ? told->answered : told->durable, most = told->begun, k;
+	uint64_t h, changes_are;
 	int err;
 
 	alarm(HANG_SECONDS);
@@ -505,9 +543,9 @@ static int look(bool thorough)
 	}
 	side_dump(&lib, &d);
 	h = out_hash(&d);
-	for (unsigned k = most + 1; k-- > least;) {
-		if (expected->hash[k] != h)
-			continue;
+	changes_are = changes_hash(&lib);
+	k = state_found(least, most, h, told->doubt ? NULL : &changes_are);
+	if (k <= most) {
 		told->found = k;
 		err = thorough && !write_something(&lib);
 		if (close_store(&lib)) {
@@ -522,9 +560,10 @@ static int look(bool thorough)
 		return err ? FAILED : DONE;
 	}
 	printf("# the state found is none of %u (durable) to %u (begun); answered %u\n", least, most, told->answered);
-	for (unsigned k = 0; k < STATES; k++)
+	for (k = 0; k < STATES; k++)
 		if (expected->hash[k] == h)
-			printf("# it is that after %u steps\n", k);
+			printf("# it is that after %u steps%s\n", k,
+				expected->changes[k] == changes_are ? "" : ", with other changes");
 	if (tell) {
 		struct out want = {0};
 
@@ -580,6 +619,7 @@ void point_clear(void)
 	told->begun = told->answered = told->durable = 0;
 	told->operations = told->syncs = 0;
 	told->rose_at = 0;
+	told->doubt = false;
 }
 
 static const char *const death_places[PLACES_OF_DEATH] = {
@@ -730,10 +770,26 @@ bool history_is_plain(uint64_t seed)
 	return options.no_background && !options.sync;
 }
 
+/* Records the changes after each step.  Reading them writes to the lock service, so the run has operations of its own. */
+static bool record(uint64_t seed)
+{
+	int status;
+
+	memset(expected->changes, 0, sizeof(expected->changes));
+	if (!(flags & STEP_KEEPS))
+		return true;
+	now = (struct point){.seed = seed, .way = 99};
+	point_clear();
+	records = true;
+	status = in_child(history_child, false, false);
+	records = false;
+	return WIFEXITED(status) && WEXITSTATUS(status) == DONE;
+}
+
 bool prepare_model(uint64_t seed)
 {
 	choose_history(seed);
-	return run_model(seed, 0, NULL);
+	return run_model(seed, 0, NULL) && record(seed);
 }
 
 bool step_is_rare(uint64_t seed, unsigned step)

@@ -35,6 +35,7 @@ struct told {
 	_Atomic uint64_t syncs;
 	uint64_t starts[STEPS_MOST]; /* operations before each step, setup's parts included */
 	unsigned steps;
+	bool doubt;       /* the changes after the first death may be those of an earlier state than the cells are */
 	uint64_t rose_at; /* operation number of the second opening, 0: there is none */
 	struct told_sync {
 		uint64_t at;     /* its operation's number */
@@ -83,7 +84,7 @@ void point_watch(const struct point_watch *w);
 void point_changes(void);
 /* The model's states, and a run without a crash: told->operations, told->syncs.  False: that failed. */
 bool prepare(uint64_t seed);
-/* The model's states alone. */
+/* The model's states, and the changes after each step. */
 bool prepare_model(uint64_t seed);
 /* After prepare: does the step change tables, schemas or tablets? */
 bool step_is_rare(uint64_t seed, unsigned step);

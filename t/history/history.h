@@ -79,6 +79,7 @@ enum {
 	STEP_SALTED = 512,     /* the first table is salted, and schemas salt others */
 	STEP_SINGLE = 128,     /* every step is at most one durable change of what the store holds */
 	STEP_SNAPSHOTS = 2048, /* snapshots and clones */
+	STEP_KEEPS = 4096,     /* schemas have `changes` */
 	STEP_CHANGES = 1024,   /* more of the steps that are rare: changes of tables, schemas and tablets */
 };
 struct step {
@@ -138,6 +139,8 @@ int server_leftovers(const char *store_dir, struct out *o);
 int side_setup_part(struct side *s, unsigned flags, unsigned part, struct out *o);
 /* Everything there is: tables, snapshots, schemas, cells. */
 void side_dump(struct side *s, struct out *o);
+/* The library's side: all changes of tables that have kept all, in their order, without tokens and times of commit. */
+void side_changes(struct side *s, struct out *o);
 /* As RULES changes a rule: is there a cell of the side that expires in [from, to)? */
 bool side_expires_within(struct side *s, int64_t from, int64_t to);
 

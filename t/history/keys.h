@@ -34,4 +34,5 @@ int step_snapshot(struct side *s, struct tfs_table *t, struct rng *r, unsigned f
 /* All snapshots of t, with their cells. */
 void say_snapshots(struct side *s, struct tfs_table *t, struct out *o);
 
+#define KEEPS_CHANGES "changes = \"3650d\";\n"
 #endif

@@ -351,6 +351,18 @@ static unsigned op_count(struct rng *r)
 	return one_in(r, 30) ? 0 : !one_in(r, 3) ? 1 : 1 + (unsigned)below(r, OPS_MAX);
 }
 
+static bool is_readonly(struct side *s, struct tfs_table *t)
+{
+	const struct tfs_schema *c;
+	bool readonly;
+
+	if (s->api->schema_get(t, &c))
+		return false;
+	readonly = c->readonly;
+	s->api->schema_put(c);
+	return readonly;
+}
+
 int step_mutate(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, bool sync, struct out *o, struct tfs_bytes *row)
 {
 	struct tfs_result results[OPS_MAX];
@@ -376,6 +388,8 @@ int step_mutate(struct side *s, struct tfs_table *t, struct rng *r, unsigned fla
 		err = s->api->apply(m, sync ? TFS_APPLY_SYNC : 0, results);
 	if (err == -EFBIG && n > 1)
 		err = -EINVAL; /* which wrong argument is named first is open */
+	if ((err == -EINVAL || err == -EFBIG || !n) && is_readonly(s, t))
+		err = -EROFS; /* so is if the table is named before the arguments */
 	say(o, "  = %s\n", err ? strerror(-err) : "done");
 	for (unsigned i = 0; i < n && !err; i++)
 		say(o, "  result ts %lld size %llu counter %lld%s\n", (long long)results[i].ts, (unsigned long long)results[i].size,

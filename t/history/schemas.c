@@ -404,7 +404,7 @@ int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 		from = renamed(r, flags);
 		to = renamed(r, flags);
 	}
-	n += (size_t)snprintf(text, sizeof(text), "families = (");
+	n += (size_t)snprintf(text, sizeof(text), "%sfamilies = (", flags & STEP_KEEPS ? KEEPS_CHANGES : "");
 	for (unsigned i = 0; i < FAMILIES; i++) {
 		char was[40] = "";
 		const char *gc = pick_gc(r), *group = groups[below(r, one_in(r, 2) ? 2 : 3)];

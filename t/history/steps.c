@@ -239,12 +239,13 @@ int side_setup_part(struct side *s, unsigned flags, unsigned part, struct out *o
 		" { name = \"b\"; group = \"g1\"; }, { name = \"contents\"; }, { name = \"n\"; type = \"counter\"; } );\n"
 		"groups = ( { name = \"g1\"; compression = \"lz4\"; block_size = \"4K\"; } );\n";
 	const char *families = flags & STEP_AGES ? text : plain;
-	char schema[sizeof(text) + 20];
+	char schema[sizeof(text) + sizeof(KEEPS_CHANGES) + 20];
 
 	unsigned k = part / 2;
 	int err;
 
-	snprintf(schema, sizeof(schema), "%s%s", k == 0 && flags & STEP_SALTED ? "salt = 3;\n" : "", families);
+	snprintf(schema, sizeof(schema), "%s%s%s", flags & STEP_KEEPS ? KEEPS_CHANGES : "",
+		k == 0 && flags & STEP_SALTED ? "salt = 3;\n" : "", families);
 	if (part % 2 == 0) {
 		err = s->api->table_create(s->store, table_names[k], 0, 0, 0755);
 		if (!err)
