@@ -261,7 +261,7 @@ like "$(cat g/.families/age/usage)" 'disk_bytes [1-9][0-9]{5}' "  on disk after 
 ok "echo compact > .ctl" bash -c 'echo compact >g/.ctl'
 is "$(head -n 1 g/.tablets)" $'begin\tend\tserver\tstate\tbytes\tSSTables\traw_bytes\tmemory_bytes\tcells\ttombstones' ".tablets: a header"
 is "$(wc -l <g/.tablets)" 2 "  and one line"
-like "$(sed 1d g/.tablets)" '^	.*	[0-9]+	[0-9]+$' "  range, server, state, bytes, SSTables"
+like "$(sed 1d g/.tablets)" '^-	-	.*	[0-9]+	[0-9]+$' "  range, server, state, bytes, SSTables"
 rm g/r/age/big
 echo compact >g/.ctl
 unlike "$(cat g/.families/age/usage)" 'disk_bytes [1-9][0-9]{5}' "what was removed is gone after a compaction"

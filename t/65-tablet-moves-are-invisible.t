@@ -8,7 +8,7 @@
 printf 'memtable = "1M";\n' >"$W/conf"
 ok "mount" mount_store -o config="$W/conf"
 ctl() { echo "$*" >"$M/t/.ctl"; }
-ranges() { sed 1d "$M/t/.tablets" | cut -f1,2 | tr '\t\n' '- '; }
+ranges() { sed 1d "$M/t/.tablets" | cut -f1,2 | sed 's/^-	/	/; s/	-$/	/' | tr '\t\n' '- '; }
 reasons() { grep -c "/t/.ctl: $1" "$M/.tabletfs/log"; }
 
 mkdir "$M/t" "$M/t/.families/f"

@@ -7,7 +7,7 @@
 ok "mount" mount_store
 F='families = ( { name = "f"; } );'
 set_schema() { echo "$2" >"$W/text" && cp "$W/text" "$M/$1/.schema"; }
-begins() { sed 1d "$M/$1/.tablets" | cut -f 1 | tr '\n' ' '; }
+begins() { sed 1d "$M/$1/.tablets" | cut -f 1 | sed 's/^-$//' | tr '\n' ' '; }
 last_log() { tail -n 1 "$M/.tabletfs/log"; }
 
 # ---- splits ----

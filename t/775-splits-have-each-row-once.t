@@ -64,6 +64,25 @@ check("any", len(keys[3::20]) + 4, "keys of any bytes")
 # Borders that are equal in their first bytes leave one range: no cell is lost or read twice.
 make("long", "", [b"0100", LONG + b"2", LONG + b"3"])
 check("long", 3, "keys of 64 KiB")
+# The loop of a shell over .tablets, with a tablet that begins at the row "-".
+make("dash", "", [b"-", b"0100"])
+spill("dash/.import", b"-\tf:q\t1\tv\n!\tf:q\t1\tv\n")
+check("dash", 3, "a border that is -")
+same([t[:2] for t in of_tablets("dash")], [[b"-", b"%2D"], [b"%2D", b"0100"], [b"0100", b"-"]], ".tablets shows open ends as -, and the row - as %2D")
+loop = "sed 1d dash/.tablets | while IFS=$'\\t' read -r from to rest; do\n  cat \"dash/.scan/from=$from/to=$to/.tsv\"\ndone"
+same(sorted(subprocess.run(["bash", "-c", loop], stdout=subprocess.PIPE, check=True).stdout.splitlines()), sorted(read("dash", "from=")), "a loop of the shell over .tablets reads each cell once")
+same([read("dash", p, ".keys") for p in ("from=%2D/limit=1", "from=-/limit=1", "stored-from=%2D/limit=1", "stored-from=-/limit=1")],
+     [[b"-"], read("dash", "limit=1", ".keys")] * 2, "the key - is %2D in a clause")
+same(read("dash", "to=%2D", ".keys") + read("dash", "from=%2D", ".keys"), read("dash", "from=", ".keys"), "  also as an end")
+same((read("dash", "to="), read("dash", "to=-"), read("dash", "from=-/stored-to=-/stored-from=-/stored-to=-".rsplit("/", 1)[0])), (read("dash", "limit=99999"),) * 3, "an empty end, and -, is no bound")
+keys = [k for k in read("dash", "from=", ".keys")]
+scan = subprocess.run([os.environ["TABLETCTL"], "scan", "--from", "-", "--format", "keys", "dash"], stdout=subprocess.PIPE, check=True).stdout.splitlines()
+same(scan, keys[keys.index(b"-"):], "  and - is a key in an option of tabletctl")
+same(subprocess.run([os.environ["TABLETCTL"], "get", "dash", "-", "f:q"], stdout=subprocess.PIPE).stdout, b"v", "  and a row of get")
+spill("dash/.ctl", b"merge -\n", os.O_WRONLY)
+same([t[:2] for t in of_tablets("dash")], [[b"-", b"0100"], [b"0100", b"-"]], "merge - joins the first tablet")
+spill("dash/.ctl", b"split %2D\nmerge %2D\n", os.O_WRONLY)
+same([t[:2] for t in of_tablets("dash")], [[b"-", b"%2D"], [b"%2D", b"-"]], "split %2D and merge %2D name the row -")
 make("salted", "salt = 4; ", [b"\1", b"\1" + ROWS[90], b"\2", b"\3", b"\3" + ROWS[300]])
 check("salted", 6, "a salted table")
 make("broad", "salt = 9; ", [b"\2" + ROWS[90], b"\7"])

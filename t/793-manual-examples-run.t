@@ -69,6 +69,8 @@ RUN = {
     ("tabletfs.7", "while IFS= read -r line; do"):
         ("mkdir t; printf 'changes = \"1d\"; families = ( { name = \"f\"; } );\\n' >t/.schema; mkdir -p t/r/f; echo 1 >t/r/f/q; echo 2 >t/r/f/q; "
          "ln -s $M/t $W/t; cd $W; echo start >token; process() { [ $(cat token) = start ] || exit 0; }", "false"),
+    ("tabletfs.7", "sed 1d TABLE/.tablets | while IFS=$'\\t' read -r from to rest; do"):
+        ("mkdir -p t/{a,b}/f; echo 1 >t/a/f/q; echo 2 >t/b/f/q; echo 'split b' >t/.ctl; ln -s $M/t $W/TABLE; cd $W", ""),
     ("tabletfs.7", "setfacl -m u:alice:r TABLE/.families/F"): ("mkdir -p t/.families/F", "getfacl -p t/.families/F | grep -q user:nobody:r"),
     ("tabletfs-formats.5", "cat table.tsv > TABLE/.import"):
         ("mkdir -p t/r/f; cd $W; ln -s $M/t TABLE; printf 'a\\tf:q\\t1\\tx\\n' >table.tsv; "

@@ -219,7 +219,7 @@ each("lines of .import.jsonl", lambda c: write(T + "/.import.jsonl", c), [
     {"EINVAL"})
 each("lines of .import.csv", lambda c: write(T + "/.import.csv", c), [
     b",\n", b"\n\nkey\xff\0\n" * 2 + b"a,b\n", b"key,f\n", b"key,f:a" + b",f:b" * 17000 + b"\n", b"key,f:" + b"q" * 16385 + b"\n", b"key," + b"f" * 70000 + b":q\n",
-    b'key,f:a\n"' + b"k" * (70 << 20), b"key,f:a\nr," + b'""' * 1000 + b"\n", b"key,f:a\n" + b"k" * 65537 + b",v\n", b"key,f:a\nr\n", b"key,f:a\nr,1,2\n",
+    b'key,f:a\n"' + b"k" * (70 << 20), b"key,f:a\nr," + b'"' * 1001 + b"\n", b"key,f:a\n" + b"k" * 65537 + b",v\n", b"key,f:a\nr\n", b"key,f:a\nr,1,2\n",
     b"key,../f:a\nr,1\n", b"key,none\x1b[31m:a\nr,1\n", b'key,f:a\nr,"1\n', b'key,f:a\nr,1"\n', b'key,"f:a"b\nr,1\n', b"key,f:a\nr,\r1\n", b"\xff\xfek\0", b"PK\x03\x04",
     b"key,f:a,f:a\n", b"key,none:a\nr,1\n"], {"EINVAL"})
 import io, tarfile

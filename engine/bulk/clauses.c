@@ -288,8 +288,10 @@ static int set_bound(struct clauses *c, enum clause k)
 	const enum clause_type type = clause_kinds[k].type;
 	int err = 0;
 
+	if (!key.n && (type == CLAUSE_TYPE_TO || stored)) /* the end, or the beginning */
+		return 0;
 	if (stored) {
-		*(struct tfs_bytes *)((char *)s + at) = tfs_bytes_of(key.n ? (const void *)key.p : "", key.n);
+		*(struct tfs_bytes *)((char *)s + at) = key;
 		return 0;
 	}
 	if (type == CLAUSE_TYPE_TO || (type == CLAUSE_TYPE_AFTER && row && s->reverse))
@@ -404,6 +406,17 @@ static size_t clause_length(struct tfs_bytes path, bool *partial)
 	return end;
 }
 
+/* Returns true if the clause is an open end of .tablets. */
+static bool is_open_end(struct tfs_bytes clause)
+{
+	static const char *const ends[] = {"from=-", "to=-", "stored-from=-", "stored-to=-"};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		if (bytes_eq(clause, tfs_str(ends[i])))
+			return true;
+	return false;
+}
+
 int clauses_parse(struct tfs_bytes path, int64_t now_us, struct clauses *out, const char **why)
 {
 	struct buf text = {0};
@@ -416,7 +429,7 @@ int clauses_parse(struct tfs_bytes path, int64_t now_us, struct clauses *out, co
 
 		if (out->partial)
 			break;
-		err = name_decode_text(tfs_bytes_of(path.p, n), &text);
+		err = name_decode_text(tfs_bytes_of(path.p, is_open_end(tfs_bytes_of(path.p, n)) ? n - 1 : n), &text);
 		if (err == 0)
 			err = buf_reserve(&text, 1);
 		if (err == -ENOENT) {

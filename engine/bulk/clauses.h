@@ -29,6 +29,7 @@ struct clauses {
 
 /*
  * Parses clauses joined by '/', escaped and split as names are (name_decode_text in engine/base/name.h).
+ * from, to, stored-from and stored-to with the value '-', which .tablets shows for an open end, are open; the key '-' is %2D there.
  * Ages count back from now_us.  -EINVAL with *why, a static text.  Families and
  * patterns are not checked.  The caller calls clauses_fini in any case.
  */

@@ -40,6 +40,8 @@ static int put_clause(struct buf *out, bool salted, const char *name, struct tfs
 	int err = buf_printf(out, "%s%s=", salted ? "stored-" : "", name);
 	size_t n = out->n - at;
 
+	if (!err && bytes_eq(key, TFS_S("-"))) /* "-" is an open end */
+		return buf_printf(out, "%%2D");
 	for (size_t i = 0; i < key.n && !err; i++)
 		err = put_byte(out, key.p[i], &n);
 	return err;

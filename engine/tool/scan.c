@@ -63,7 +63,7 @@ static int open_below(int dir, const char *path, int flags)
 	return dir;
 }
 
-/* Appends the components of the clause NAME=VALUE. */
+/* Appends the components of the clause NAME=VALUE.  The value "-" is a key, and not an open end. */
 static void add_clause(struct buf *path, const char *name, struct tfs_bytes value)
 {
 	struct buf clause = {0};
@@ -71,6 +71,11 @@ static void add_clause(struct buf *path, const char *name, struct tfs_bytes valu
 	if ((path->n && buf_u8(path, '/')) || buf_printf(&clause, "%s=", name) || buf_append_bytes(&clause, value) ||
 		name_encode(NAME_ROW, buf_bytes(&clause), 0, path))
 		no_memory();
+	if (bytes_eq(value, TFS_S("-"))) {
+		path->n--;
+		if (buf_append(path, "%2D", 3))
+			no_memory();
+	}
 	buf_fini(&clause);
 }
 

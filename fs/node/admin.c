@@ -138,15 +138,21 @@ int admin_apply_config(struct node *n, struct tfs_bytes text, const struct calle
 }
 
 /*
- * A border, as ls shows the row that begins there; empty for the ends of the table.
+ * A border, as ls shows the row that begins there; "-" for the ends of the table, because an empty field
+ * is white space for a shell.  So the row "-" is %2D.
  * Control characters that names contain are escaped, because the text is shown on
  * terminals.
  */
 static int put_border(struct buf *out, struct tfs_bytes b)
 {
 	struct buf name = {0};
-	int err = b.n ? name_encode(NAME_ROW, b, 0, &name) : 0;
+	int err;
 
+	if (!b.n)
+		return buf_u8(out, '-');
+	if (bytes_eq(b, TFS_S("-")))
+		return buf_printf(out, "%%2D");
+	err = name_encode(NAME_ROW, b, 0, &name);
 	for (size_t i = 0; i < name.n && !err;) {
 		size_t hidden = control_length(name.p + i, name.n - i), n = hidden ? hidden : utf8_length(name.p + i, name.n - i);
 
@@ -177,6 +183,8 @@ static int border_key(struct tfs_bytes shown, struct buf *key)
 	struct buf name = {0};
 	int err = buf_reserve(&name, shown.n + 3);
 
+	if (bytes_eq(shown, TFS_S("%2D")))
+		shown = TFS_S("-");
 	while (shown.n && !err) {
 		size_t n = unescape_control(shown, &name);
 
@@ -501,7 +509,8 @@ static int run_verb(const struct verb *v, const struct acting *a, struct tfs_byt
 		return v->run(a, argument, c);
 	if (!argument.n)
 		return NO_ROW;
-	r = border_key(argument, &row);
+	/* The first tablet, as .tablets shows where it begins. */
+	r = v->run == merge_verb && bytes_eq(argument, TFS_S("-")) ? 0 : border_key(argument, &row);
 	if (r == -ENOENT)
 		r = -EINVAL;
 	if (r == 0)

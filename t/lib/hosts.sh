@@ -105,7 +105,7 @@ m, served = os.environ["M"], 0
 for name in glob.glob(m + "/*/.tablets"):
     lines = [l.split("\t") for l in open(name).read().splitlines()[1:]]
     served += len(lines)
-    borders = [""] + [x for l in lines for x in l[:2]] + [""]
+    borders = ["-"] + [x for l in lines for x in l[:2]] + ["-"]
     if borders[0::2] != borders[1::2] or any(l[3] != "serving" for l in lines):
         print(name, lines)
         sys.exit(1)
