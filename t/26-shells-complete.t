@@ -93,6 +93,7 @@ CASES = [
     ("tabletctl scan mnt/big/.scan/reverse=", ["mnt/big/.scan/reverse=yes"]),
     ("tabletctl count mnt/bi", ["mnt/big"]),
     ("tabletctl splits -n 4 mnt/bi", ["mnt/big"]),
+    ("tabletctl du mnt/bi", ["mnt/big"]),
     ("tabletctl get mnt/few com.cnn:", ["com.cnn:80"]),
     ("tabletctl get mnt/few com.cnn/", ["com.cnn/a b"]),
     ("tabletctl put mnt/few row ", ["f:", "other:"]),

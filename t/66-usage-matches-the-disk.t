@@ -143,6 +143,8 @@ EOF2
 before=$(totals)
 memory=$(tablets 8)
 echo 'split r040' >"$M/t/.ctl"
+is "$("$TABLETCTL" du "$M/t" | awk -F '\t' -v p="$M/t" '$3 == p { print $2 }')" "$(tablets 9)" "tabletctl du has the cells of .tablets"
+is "$("$TABLETCTL" du "$M" | tail -n 1 | cut -f 2)" "$("$TABLETCTL" du "$D" | awk -F '\t' -v p="$D" '$3 != p { n += $2 } END { print n + 0 }')" "  of the store, those of its tables"
 is "$(sed 1d "$M/t/.tablets" | wc -l)" 2 "split: two tablets"
 is "$(totals)" "$before" "  have together what the one had: cells, tombstones"
 is "$(awk -F '\t' 'NR > 1 && ($5 <= 0 || $9 <= 0)' "$M/t/.tablets" | wc -l)" 0 "  each some of it"
