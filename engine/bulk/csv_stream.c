@@ -18,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { STOP_CELLS = 1024 }; /* cells that are read between two calls of spec.stop */
+
 struct column {
 	UT_hash_handle hh;
 	uint16_t family_id;
@@ -35,6 +37,7 @@ struct csv_stream {
 	bool counting; /* the first scan is under way */
 	struct column *columns;
 	size_t column_count, header_bytes;
+	uint64_t counted;    /* cells of the first scan */
 	struct column *next; /* the next column of the row */
 	struct buf row;      /* the row whose line is being written */
 	bool in_row;
@@ -161,8 +164,12 @@ static int begin_rows(struct csv_stream *s, struct buf *out)
 static int count_columns(struct csv_stream *s, struct buf *out)
 {
 	struct tfs_cell c;
-	int r = tfs_scan_next(s->scan, &c);
+	int r;
 
+	/* This scan may read a whole table before the first byte is there, and tfs_scan_next asks only while it finds nothing. */
+	if (++s->counted % STOP_CELLS == 0 && s->spec.stop && s->spec.stop(s->spec.stop_arg))
+		return -EINTR;
+	r = tfs_scan_next(s->scan, &c);
 	return r < 0 ? r : r > 0 ? add_column(s, &c) : begin_rows(s, out);
 }
 

@@ -110,7 +110,7 @@ static json_t *text_of(struct tfs_bytes s, size_t most)
 	return j;
 }
 
-/* A border as .tablets shows it. */
+/* A border as ls shows the row that begins there; empty for the ends of the table. */
 static json_t *border_of(struct tfs_bytes key)
 {
 	struct buf b = {0};

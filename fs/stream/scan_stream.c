@@ -19,6 +19,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+enum { STOP_CELLS = 1024 };
+
 #define STREAM_ENUMERATOR(upper, ...) STREAM_##upper,
 enum stream { SCAN_STREAMS(STREAM_ENUMERATOR) STREAMS };
 #define STREAM_KIND(upper, name, what, help) {name, TFS_SCAN_##what},
@@ -146,8 +148,12 @@ static int read_keys(struct stream_state *st, size_t enough)
 	struct tfs_cell cell;
 
 	while (!st->ended && st->out.text.n < enough) {
-		int r = tfs_scan_next(st->scan, &cell);
+		int r;
 
+		/* .count has no text before its end, and tfs_scan_next asks only while it finds nothing. */
+		if (st->cells % STOP_CELLS == STOP_CELLS - 1 && fs_is_interrupted(NULL))
+			return -EINTR;
+		r = tfs_scan_next(st->scan, &cell);
 		st->ended = r == 0;
 		if (r > 0)
 			r = st->kind == STREAM_COUNT ? count_cell(st, &cell) : add_key(st, &cell);

@@ -6,6 +6,7 @@
  */
 #include "engine/bulk/import.h"
 #include "engine/bulk/line.h"
+#include "engine/bulk/stream.h"
 #include "engine/bulk/tar_stream.h"
 
 #include <errno.h>
@@ -295,6 +296,48 @@ static void bad_lines_of_json_are_refused(void **state)
 		0, "", "a\\tb\tf:\\xFF\t-3\t\xc3\xbc\xf0\x9f\x98\x80\\n/\n");
 }
 
+static bool stop_first(void *arg)
+{
+	unsigned *asked = arg;
+
+	return (*asked)++ == 0;
+}
+
+/* The first scan of CSV finds a cell each time, and is interrupted nevertheless. */
+static void wide_csv_can_be_interrupted(void **state)
+{
+	struct tfs_table *t = table_new("t");
+	unsigned asked = 0;
+	struct tfs_scan_spec spec = {.stop = stop_first, .stop_arg = &asked};
+	struct bulk_stream *s;
+	struct buf out = {0};
+	size_t lines = 0;
+	int r;
+
+	for (int i = 0; i < 3000; i++) {
+		char row[16];
+		struct tfs_mutation *m = tfs_mutation_new(t, tfs_bytes_of(row, (size_t)snprintf(row, sizeof(row), "%d", i)));
+
+		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), TFS_S("v")), 0);
+		assert_int_equal(tfs_apply(m, 0, NULL), 0);
+		tfs_mutation_free(m);
+	}
+	assert_int_equal(bulk_stream_new(t, BULK_CSV, &spec, &s), 0);
+	assert_int_equal(bulk_stream_read(s, 100, &out), -EINTR);
+	assert_int_equal(out.n, 0);
+	do
+		r = bulk_stream_read(s, out.n + 1000, &out);
+	while (r > 0);
+	assert_int_equal(r, 0);
+	assert_true(bytes_has_prefix(buf_bytes(&out), TFS_S("key,f:q\n0,v\n1,v\n")));
+	for (size_t i = 0; i < out.n; i++)
+		lines += out.p[i] == '\n';
+	assert_int_equal(lines, 3001);
+	bulk_stream_free(s);
+	buf_fini(&out);
+	table_end(t, "t");
+}
+
 static void cells_without_timestamp_are_new(void **state)
 {
 	struct tfs_table *t = table_new("t");
@@ -387,6 +430,7 @@ int main(void)
 		cmocka_unit_test(random_cells_return),
 		cmocka_unit_test(bad_lines_of_tsv_are_refused),
 		cmocka_unit_test(bad_lines_of_json_are_refused),
+		cmocka_unit_test(wide_csv_can_be_interrupted),
 		cmocka_unit_test(cells_without_timestamp_are_new),
 		cmocka_unit_test(a_refusal_may_end_the_import),
 		cmocka_unit_test(archives_that_are_cut_off_are_refused),
