@@ -676,6 +676,11 @@ enum tfs_scan_what {
 	TFS_SCAN_FAMILIES, /* one entry per row and family that have a matching live cell */
 	TFS_SCAN_STORED_ROWS, /* rows that have any entry in some SSTables, also a delete; the library's own, -EINVAL in tfs_scan_new */
 };
+/* The row with this key or, with is_prefix, the rows whose keys begin with it. */
+struct tfs_key {
+	struct tfs_bytes key;
+	bool is_prefix;
+};
 struct tfs_scan_spec {
 	enum tfs_scan_what what;
 	struct tfs_bytes row_from; /* inclusive ... */
@@ -685,6 +690,12 @@ struct tfs_scan_spec {
 	bool one_row;              /* row_from only */
 	/* Bounds of the keys as stored (tfs_tablet.begin), so that they can select the rows of one tablet also in a salted table.  NULL means the same as in row_from and row_to. */
 	struct tfs_bytes stored_from, stored_to;
+	/*
+	 * Only these rows, and only within the bounds above.  Keys may be in any order and overlap: each row is returned
+	 * once, in the order of the scan.  NULL: all rows.
+	 */
+	const struct tfs_key *keys;
+	unsigned key_count;
 	const char *const *families; /* NULL: all.  Unknown: -EINVAL */
 	unsigned family_count;
 	struct tfs_bytes qualifier_from; /* inclusive ... */
@@ -723,6 +734,7 @@ struct tfs_scan_spec {
 	 * members select.  -EACCES if the user may not read a family in it.
 	 */
 	struct tfs_bytes row_where;
+	uint32_t row_sample; /* only rows of which the hash XXH3 (64 bits) of the key modulo 1,000,000 is below this; 0: all */
 	/*
 	 * The difference of two snapshots of one table.  The scan of one snapshot leaves out
 	 * the cells that the second, absent_from, has with the same timestamp and value, also

@@ -56,7 +56,7 @@ EOF2
 sync -f .
 cat >"$W/check.py" <<'EOF2'
 from tap import *
-import base64, io, tarfile, json, random, re
+import base64, ctypes, io, tarfile, json, random, re
 seed, steps, table, state = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 rnd = random.Random("%d %s %s" % (seed, table, state))
 scan = table + "/.scan/"
@@ -127,12 +127,22 @@ WHERE = {b"f:q1": test("f", b"q1", lambda v: True), b"f:q1=v1": test("f", b"q1",
          b"f:q3 or g:q3 or h:q3 and h:q4 < w": lambda row: any(newest_value(row, f, b"q3") is not None for f in "fg") or
              (newest_value(row, "h", b"q3") is not None and test("h", b"q4", lambda v: v < b"w")(row))}
 
+XXH = ctypes.CDLL("libxxhash.so.0")
+XXH.XXH3_64bits.restype = ctypes.c_uint64
+
+def hashed(row):
+    return XXH.XXH3_64bits(row, ctypes.c_size_t(len(row)))
+
+def share(text):
+    return round(float(text.rstrip(b"%")) * (10000 if text.endswith(b"%") else 1000000))
+
 def select(o):
     cells = [c for c in CELLS if
              c[0].startswith(o.get("prefix", b"")) and c[0] >= o.get("from", b"") and ("to" not in o or c[0] < o["to"]) and
              ("after" not in o or (c[0] < o["after"] if "reverse" in o else c[0] > o["after"])) and
              stored(c[0]) >= o.get("stored-from", b"") and ("stored-to" not in o or stored(c[0]) < o["stored-to"]) and
              ("lua" not in o or LUA[o["lua"]](c[0])) and
+             ("sample" not in o or hashed(c[0]) % 1000000 < share(o["sample"])) and
              ("where" not in o or WHERE[o["where"]](c[0])) and
              ("row" not in o or re.fullmatch(o["row"], c[0], re.S)) and ("family" not in o or c[1] in o["family"].decode().split(",")) and
              ("qualifier" not in o or re.fullmatch(o["qualifier"], c[2])) and c[2].startswith(o.get("qprefix", b"")) and
@@ -166,6 +176,7 @@ def picks():
     ts = lambda: b"%d" % rnd.randrange(-3, 60)
     return {"prefix": row, "from": row, "to": row, "after": row, "stored-from": stored_row, "stored-to": stored_row, "limit": lambda: b"%d" % rnd.choice([1, 2, 5, 30, 900]),
             "row": lambda: rnd.choice([b"r[0-9]", b".*1.*", b"com[.].*|long.*", b"nothing"]), "reverse": lambda: b"yes",
+            "sample": lambda: rnd.choice([b"50%", b"0.9", b"12.5%", b"0.0001%", b"100%"]),
             "lua": lambda: rnd.choice(list(LUA)), "where": lambda: rnd.choice(list(WHERE)),
             "family": lambda: rnd.choice([b"f", b"g,f", b"h"]), "qualifier": lambda: rnd.choice([b"q[1-3]", b"", b".*@.*"]),
             "qprefix": q, "qfrom": q, "qto": q, "qafter": q, "qlimit": lambda: b"%d" % rnd.choice([1, 2, 3]), "since": ts, "until": ts, "at": ts,
@@ -175,7 +186,11 @@ def picks():
 def clauses():
     pick = picks()
     o = {k: pick[k]() for k in rnd.sample(sorted(pick), rnd.choice([0, 1, 1, 2, 2, 3, 4]))}
-    return o, scan + "".join(clause(k, v) + "/" for k, v in rnd.sample(sorted(o.items()), len(o)))
+    each = list(o.items())
+    if "prefix" in o and rnd.random() < 0.5:
+        o["prefix"] = tuple([o["prefix"]] + [pick["prefix"]() for _ in range(rnd.choice([1, 2, 5]))])
+        each = [e for e in each if e[0] != "prefix"] + [("prefix", p) for p in o["prefix"]]
+    return o, scan + "".join(clause(k, v) + "/" for k, v in rnd.sample(each, len(each)))
 
 def newest_of(cells):
     out = {}
@@ -205,6 +220,8 @@ for n in range(steps):
     got["count"] = slurp(path + ".count")
     for suffix, separator in ((".csv", b","), (".wide.tsv", b"\t")):
         got[suffix], wants[suffix] = wide(path + suffix, separator), newest_of(want)
+    got["names"] = [line.rsplit(b"\t", 1)[0] for line in slurp(path + ".tsv").split(b"\n")[:-1]]
+    wants["names"] = slurp(path + ".names").split(b"\n")[:-1]
     view = walk(path + ".rows")
     archive = tarfile.open(fileobj=io.BytesIO(slurp(path + ".tar")), encoding="utf-8", errors="surrogateescape")
     got["tar"] = {m.name[1:]: archive.extractfile(m).read() for m in archive if m.isfile() and m.name != "./.schema"}
@@ -221,8 +238,8 @@ for n in range(steps):
     wants["latest"] = sorted((c[3], c[4]) for c in newest)
     # Names that are looked up, and not listed.
     some = rnd.sample(sorted(TREE), 12)
-    got["names"] = [os.path.exists(path + ".rows" + p) for p in some]
-    wants["names"] = [p in view for p in some]
+    got["looked up"] = [os.path.exists(path + ".rows" + p) for p in some]
+    wants["looked up"] = [p in view for p in some]
     bad += [(path, k, got[k], wants[k]) for k in wants if got[k] != wants[k]]
 for path, k, got, want in bad[:3]:
     note("seed %d: %s %s" % (seed, path, k))
@@ -261,7 +278,7 @@ mkdir .snap/all
 check .snap/all/plain "among snapshots of all tables" $((${STEPS:-8} / 5))
 
 # ---- errors and limits ----
-for bad in foo=1 prefix limit=0 limit=x reverse=maybe family=nope row='((' since=someday since=nowadays since=2026-02-31 since=2026-11-21T10:00+1x prefix=a/prefix=b from=%2g 'row=(a)\2' 'row=b(*ACCEPT)' where= where=f 'where=f:q=' 'where=f:q=a b' 'where=(f:q' 'where=f:q)' 'where=f:"q' 'where=f:q and' where=nope:q 'value=(*LIMIT_MATCH=9)a'; do
+for bad in foo=1 prefix limit=0 limit=x reverse=maybe family=nope row='((' since=someday since=nowadays since=2026-02-31 since=2026-11-21T10:00+1x to=a/to=b sample=0 sample=101% sample=0.00001% sample=x from=%2g 'row=(a)\2' 'row=b(*ACCEPT)' where= where=f 'where=f:q=' 'where=f:q=a b' 'where=(f:q' 'where=f:q)' 'where=f:"q' 'where=f:q and' where=nope:q 'value=(*LIMIT_MATCH=9)a'; do
 	fails "EINVAL: $bad" "Invalid argument" cat "plain/.scan/$bad/.tsv"
 done
 like "$(daemon_log)" "plain/.scan/limit=x: it needs a number" "the log has the reason"
@@ -298,6 +315,26 @@ is "$("$TABLETCTL" count --where g:flag plain | tail -n 1)" "cells	3" "tabletctl
 is "$("$TABLETCTL" get --where f:n=3 plain num2; echo $?)" 1 "tabletctl get --where: the row does not meet it"
 fails "tabletctl names the reason of a condition" "where=f:n=: a VALUE is needed after the operator" "$TABLETCTL" scan --where f:n= plain
 rm -r plain/num*
+# Samples, several prefixes, lists of keys.
+is "$(cat plain/.scan/sample=20%/.keys)" "$(cat plain/.scan/sample=20%25/.keys)" "sample=20%: a percent sign may be escaped"
+is "$(cat plain/.scan/sample=20%/.keys plain/.scan/sample=40%/.keys | sort | uniq -d)" "$(sort <(cat plain/.scan/sample=20%/.keys))" \
+	"  and a larger sample has the rows of a smaller one"
+is "$(cat plain/.scan/prefix=r2/prefix=r1/prefix=r11/from=r12/to=r21/.keys | tr '\n' ' ')" "$(cat plain/.scan/from=r12/to=r21/.keys | tr '\n' ' ')" \
+	"prefixes that overlap have each row once, within the bounds"
+mkdir -p plain/a,b/f && echo 1 >plain/a,b/f/q
+is "$(cat plain/.scan/prefix=a,b/.keys plain/.scan/prefix=a/prefix=none/.keys | tr '\n' ' ')" 'a,b a\tb a,b ' "a comma is a byte of the key"
+is "$("$TABLETCTL" scan --prefix r1 --prefix r3 --limit 99 --format keys plain)" "$(cat plain/.scan/prefix=r1/prefix=r3/.keys)" "tabletctl scan --prefix, twice"
+printf 'r7\nnone\nr3\na\\tb\nr7\n' >"$W/keys"
+is "$("$TABLETCTL" scan --rows "$W/keys" --format keys plain | tr '\n' ' ')" 'a\tb r3 r7 ' "tabletctl scan --rows: each row once, in the order of keys"
+is "$("$TABLETCTL" scan --rows - --prefix r --reverse --limit 1 --format keys plain <"$W/keys")" r7 "  from standard input, with clauses"
+is "$("$TABLETCTL" scan --rows "$W/keys" plain)" "$(cat plain/.scan/'row=(r7|r3|a\tb)'/.tsv)" "  all cells"
+is "$("$TABLETCTL" scan --rows "$W/keys" --format names salted)" "$(cat salted/.scan/'row=(r7|r3|a\tb)'/.names)" "  names, of a salted table"
+is "$("$TABLETCTL" count --rows "$W/keys" plain)" "$(cat plain/.scan/'row=(r7|r3|a\tb)'/.count)" "tabletctl count --rows"
+is "$("$TABLETCTL" count --rows /dev/null plain | tr '\n' ' ')" "rows	0 cells	0 " "  of an empty list"
+printf 'r1\n\n' >"$W/keys"
+fails "tabletctl names a line without a key" "keys:2: a row key has 1 to 65536 bytes" "$TABLETCTL" scan --rows "$W/keys" plain
+fails "  and a file that is not there" "nofile: No such file" "$TABLETCTL" count --rows nofile plain
+rm -r plain/a,b
 # A value may be pasted from any name of a file, and split anywhere.
 is "$(cat plain/.scan/prefix=%2Edot/.keys plain/.scan/from=%2Ed%6Ft/limit=1/.keys)" "$(printf '.dot\n.dot')" "a name that begins with an escaped dot"
 is "$(cat plain/.scan/qprefix=a%40b/.count)" "$(cat plain/.scan/qprefix=a@b/.count)" "an escaped @"

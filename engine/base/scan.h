@@ -58,7 +58,8 @@ enum scan_stage {
 	F(VALUE, 27, struct tfs_bytes, stored_from, BOUND)                                                                         \
 	F(VALUE, 28, struct tfs_bytes, stored_to, BOUND)                                                                           \
 	F(VALUE, 29, struct tfs_bytes, row_script, KEY)                                                                            \
-	F(VALUE, 30, struct tfs_bytes, row_where, KEY)
+	F(VALUE, 30, struct tfs_bytes, row_where, KEY)                                                                             \
+	F(VALUE, 31, uint32_t, row_sample, KEY)
 
 #define SCAN_WHAT_LAST TFS_SCAN_STORED_ROWS /* the last value of enum tfs_scan_what */
 /* Returns true if a member of one of these stages has an effect.  Families are not looked at. */
@@ -81,6 +82,7 @@ enum clause_type {
 	CLAUSE_TYPE_REGEX, /* bytes that the store checks, as a pattern or an expression of Lua */
 	CLAUSE_TYPE_WHERE, /* conditions (where.h), whose families the store checks.  It may be given several times */
 	CLAUSE_TYPE_COUNT, /* a number, at least 1.  From here on the values are text */
+	CLAUSE_TYPE_SHARE, /* a share of all rows, as 1% or 0.01 */
 	CLAUSE_TYPE_TIME,
 	CLAUSE_TYPE_FLAG, /* yes or no */
 	CLAUSE_TYPE_NAMES /* names of families; the store checks that they exist */
@@ -92,7 +94,7 @@ enum clause_type {
  * clause.  It also sets the members that say that another member has a value, for example has_changed.
  */
 #define ROW_CLAUSES(X)                                                                                                             \
-	X(PREFIX, "prefix", PREFIX, row_from, "=KEY", "rows that begin with KEY")                                                  \
+	X(PREFIX, "prefix", PREFIX, row_from, "=KEY", "rows that begin with KEY; of several, with any")                            \
 	X(FROM, "from", FROM, row_from, "=KEY", "rows from KEY on")                                                                \
 	X(TO, "to", TO, row_to, "=KEY", "rows before KEY")                                                                         \
 	X(AFTER, "after", AFTER, row_from, "=KEY", "rows behind KEY; with reverse=yes, rows before KEY")                           \
@@ -101,6 +103,7 @@ enum clause_type {
 	X(ROW, "row", REGEX, row_regex, "=REGEX", "rows whose whole key matches")                                                  \
 	X(LUA, "lua", REGEX, row_script, "=EXPR", "rows for which the Lua expression on the row r is true")                        \
 	X(WHERE, "where", WHERE, row_where, "=CONDITION", "rows whose columns meet it: F:Q=VALUE, F:Q; and, or, not, ( )")         \
+	X(SAMPLE, "sample", SHARE, row_sample, "=SHARE", "1% or 0.01 of all rows, chosen by a hash of their keys")                 \
 	X(LIMIT, "limit", COUNT, row_limit, "=N", "the first N rows that match all clauses")                                       \
 	X(REVERSE, "reverse", FLAG, reverse, "", "rows in descending order")
 #define COLUMN_CLAUSES(X)                                                                                                          \
@@ -132,6 +135,7 @@ enum clause { CLAUSES(CLAUSE_ENUMERATOR) CLAUSE_COUNT };
 	X(CSV, ".csv", CELLS, "a header, and one line a row: key, and the newest value of each column")                            \
 	X(WIDE_TSV, ".wide.tsv", CELLS, "the same with tabs")                                                                      \
 	X(TAR, ".tar", CELLS, "the tree of .rows as an archive")                                                                   \
+	X(NAMES, ".names", KEYS, "the same lines as .tsv without the value")                                                       \
 	X(KEYS, ".keys", ROWS, "row keys")                                                                                         \
 	X(COUNT, ".count", KEYS, "the number of rows and of cells")
 

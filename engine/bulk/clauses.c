@@ -28,8 +28,9 @@
 		bool: CLAUSE_TYPE_FLAG,                                                                                            \
 		const char *const *: CLAUSE_TYPE_NAMES)
 #define MEMBER_FITS(upper, name, type, member, ...)                                                                                \
-	_Static_assert(                                                                                                            \
-		(CLAUSE_TYPE_##type <= CLAUSE_TYPE_WHERE ? CLAUSE_TYPE_REGEX : CLAUSE_TYPE_##type) == TYPE_OF(MEMBER(member)),     \
+	_Static_assert((CLAUSE_TYPE_##type <= CLAUSE_TYPE_WHERE                  ? CLAUSE_TYPE_REGEX                               \
+				       : CLAUSE_TYPE_##type == CLAUSE_TYPE_SHARE ? CLAUSE_TYPE_COUNT                               \
+										 : CLAUSE_TYPE_##type) == TYPE_OF(MEMBER(member)), \
 		"the clause " name " has another type");
 CLAUSES(MEMBER_FITS)
 _Static_assert(CLAUSE_COUNT <= 32, "bits of clauses.given");
@@ -53,7 +54,7 @@ int clauses_help(struct buf *out)
 	for (unsigned i = 0; i < sizeof(streams) / sizeof(*streams) && err == 0; i++)
 		err = buf_printf(out, "  %-10s %s\n", streams[i][0], streams[i][1]);
 	if (err == 0)
-		err = buf_printf(out, "Clauses, in any order, each at most once but where=:\n");
+		err = buf_printf(out, "Clauses, in any order, each at most once but prefix= and where=:\n");
 	for (const struct clause_kind *k = clause_kinds; k < clause_kinds + CLAUSE_COUNT && err == 0; k++) {
 		const char *argument = k->type == CLAUSE_TYPE_FLAG ? "=yes" : k->argument;
 
@@ -69,6 +70,8 @@ int clauses_help(struct buf *out)
 }
 
 /* ---- values ---- */
+
+#define SHARE_NEEDED "it needs a share from 0.0001% to 100%, in steps of 0.0001%, such as 1% or 0.01"
 
 static bool has(const struct clauses *c, enum clause k)
 {
@@ -88,6 +91,34 @@ static const char *parse_count(const struct clauses *c, enum clause k, void *mem
 		*(uint64_t *)member = n;
 	else
 		*(uint32_t *)member = (uint32_t)n;
+	return NULL;
+}
+
+/* Reads a share as 1% or 0.01, in steps of a millionth of all. */
+static const char *parse_share(const struct clauses *c, enum clause k, uint32_t *out)
+{
+	const char *p = (const char *)c->value[k].p;
+	uint64_t n = 0, digits = 0;
+	int64_t scale = 100000000, point = 0; /* n counts parts of `scale` */
+
+	for (; (*p >= '0' && *p <= '9' && digits < 10) || (*p == '.' && digits && !point); p++) {
+		if (*p == '.') {
+			point = 1;
+			continue;
+		}
+		digits++;
+		if (point && !(scale /= 10))
+			return SHARE_NEEDED;
+		n = n * 10 + (uint64_t)(*p - '0');
+	}
+	n *= (uint64_t)scale;
+	if (digits && strcmp(p, "%") == 0 && n % 100 == 0)
+		n /= 100;
+	else if (!digits || *p)
+		return SHARE_NEEDED;
+	if (n < 100 || n % 100 != 0 || n > 100000000)
+		return SHARE_NEEDED;
+	*out = (uint32_t)(n / 100);
 	return NULL;
 }
 
@@ -270,7 +301,12 @@ bool clauses_admit_row(const struct clauses *c, struct tfs_bytes row)
 {
 	const struct tfs_scan_spec *s = &c->spec;
 	int order = bytes_cmp(row, s->row_from);
+	bool is_key = !s->keys;
 
+	for (unsigned i = 0; i < s->key_count && !is_key; i++)
+		is_key = bytes_has_prefix(row, s->keys[i].key);
+	if (!is_key)
+		return false;
 	return (order > 0 || (order == 0 && !s->row_from_after)) && (!s->row_to.p || bytes_cmp(row, s->row_to) < 0);
 }
 
@@ -288,7 +324,7 @@ static int set_bound(struct clauses *c, enum clause k)
 	const enum clause_type type = clause_kinds[k].type;
 	int err = 0;
 
-	if (!key.n && (type == CLAUSE_TYPE_TO || stored)) /* the end, or the beginning */
+	if ((k == CLAUSE_PREFIX && s->keys) || (!key.n && (type == CLAUSE_TYPE_TO || stored))) /* the end, or the beginning */
 		return 0;
 	if (stored) {
 		*(struct tfs_bytes *)((char *)s + at) = key;
@@ -321,6 +357,8 @@ static const char *set_member(struct clauses *c, enum clause k, int64_t now_us, 
 		return check_where(buf_bytes(&c->value[k]), err);
 	case CLAUSE_TYPE_COUNT:
 		return parse_count(c, k, member);
+	case CLAUSE_TYPE_SHARE:
+		return parse_share(c, k, member);
 	case CLAUSE_TYPE_FLAG:
 		return parse_flag(c, k, member);
 	case CLAUSE_TYPE_TIME:
@@ -341,6 +379,7 @@ static const char *set_spec(struct clauses *c, int64_t now_us, int *err)
 	struct tfs_scan_spec *const s = &c->spec;
 	const char *why = NULL;
 
+	s->keys = c->keys;
 	s->since = INT64_MIN;
 	s->until = INT64_MAX;
 	for (enum clause k = 0; k < CLAUSE_COUNT && !why && *err == 0; k++)
@@ -366,6 +405,17 @@ bool clauses_need_store(const struct clauses *c)
 	return false;
 }
 
+/* Adds one more prefix. */
+static int add_prefix(struct clauses *c, struct tfs_bytes prefix)
+{
+	struct tfs_scan_spec *s = &c->spec;
+
+	if (array_grow(&c->keys, s->key_count, sizeof(*c->keys)) || !arena_dup(&c->arena, prefix, &c->keys[s->key_count].key))
+		return -ENOMEM;
+	c->keys[s->key_count++].is_prefix = true;
+	return 0;
+}
+
 /* text is NAME=VALUE; it becomes VALUE. */
 static const char *add_clause(struct clauses *c, struct buf *text, int *err)
 {
@@ -377,6 +427,13 @@ static const char *add_clause(struct clauses *c, struct buf *text, int *err)
 			continue;
 		if (has(c, k) && clause_kinds[k].type == CLAUSE_TYPE_WHERE)
 			return join_where(c, tfs_bytes_of(equals + 1, text->n - name_n - 1), err);
+		if (has(c, k) && k == CLAUSE_PREFIX) {
+			if (!c->keys)
+				*err = add_prefix(c, buf_bytes(&c->value[k]));
+			if (!*err)
+				*err = add_prefix(c, tfs_bytes_of(equals + 1, text->n - name_n - 1));
+			return NULL;
+		}
 		if (has(c, k))
 			return "this clause is given twice";
 		if (clause_kinds[k].type >= CLAUSE_TYPE_COUNT && memchr(equals, 0, text->n - name_n))
@@ -391,6 +448,19 @@ static const char *add_clause(struct clauses *c, struct buf *text, int *err)
 	return "not a clause: cat TABLE/.scan/.help";
 }
 
+/* Returns true for sample=N%, where % is neither an escape nor the end of a part. */
+static bool is_share(struct tfs_bytes clause)
+{
+	const struct tfs_bytes name = TFS_S("sample=");
+
+	if (clause.n <= name.n || !bytes_has_prefix(clause, name) || clause.p[clause.n - 1] != '%')
+		return false;
+	for (size_t i = name.n; i < clause.n - 1; i++)
+		if (clause.p[i] != '.' && (clause.p[i] < '0' || clause.p[i] > '9'))
+			return false;
+	return true;
+}
+
 /* The bytes of the first clause of path, with the parts of its name. */
 static size_t clause_length(struct tfs_bytes path, bool *partial)
 {
@@ -400,7 +470,7 @@ static size_t clause_length(struct tfs_bytes path, bool *partial)
 		const uint8_t *slash = memchr(path.p + at, '/', path.n - at);
 
 		end = slash ? (size_t)(slash - path.p) : path.n;
-		*partial = name_is_part(tfs_bytes_of(path.p + at, end - at));
+		*partial = name_is_part(tfs_bytes_of(path.p + at, end - at)) && !is_share(tfs_bytes_of(path.p + at, end - at));
 		at = end + 1;
 	} while (*partial && end < path.n);
 	return end;
@@ -429,7 +499,9 @@ int clauses_parse(struct tfs_bytes path, int64_t now_us, struct clauses *out, co
 
 		if (out->partial)
 			break;
-		err = name_decode_text(tfs_bytes_of(path.p, is_open_end(tfs_bytes_of(path.p, n)) ? n - 1 : n), &text);
+		err = is_share(tfs_bytes_of(path.p, n))
+			? buf_set(&text, path.p, n)
+			: name_decode_text(tfs_bytes_of(path.p, is_open_end(tfs_bytes_of(path.p, n)) ? n - 1 : n), &text);
 		if (err == 0)
 			err = buf_reserve(&text, 1);
 		if (err == -ENOENT) {
@@ -456,4 +528,6 @@ void clauses_fini(struct clauses *c)
 	buf_fini(&c->qualifier_to);
 	buf_fini(&c->row_last);
 	free(c->families);
+	free(c->keys);
+	arena_fini(&c->arena);
 }

@@ -25,6 +25,8 @@ struct clauses {
 	struct buf row_to, qualifier_to; /* ends of prefixes */
 	struct buf row_last;             /* the last row of `limit`, for the caller */
 	const char **families;
+	struct tfs_key *keys; /* several prefixes */
+	struct arena arena;   /* their bytes */
 };
 
 /*

@@ -5,7 +5,7 @@
 #include "engine/bulk/escape.h"
 #include "engine/bulk/json.h"
 
-static int begin_tsv(const struct tfs_cell *c, struct buf *out)
+int line_name(const struct tfs_cell *c, struct buf *out)
 {
 	int err = text_escape(c->row, out);
 
@@ -13,7 +13,14 @@ static int begin_tsv(const struct tfs_cell *c, struct buf *out)
 		err = buf_printf(out, "\t%s:", c->family);
 	if (!err)
 		err = text_escape(c->qualifier, out);
-	return err ? err : buf_printf(out, "\t%lld\t", (long long)c->ts);
+	return err ? err : buf_printf(out, "\t%lld", (long long)c->ts);
+}
+
+static int begin_tsv(const struct tfs_cell *c, struct buf *out)
+{
+	int err = line_name(c, out);
+
+	return err ? err : buf_u8(out, '\t');
 }
 
 static int begin_json(const struct tfs_cell *c, bool value_is_utf8, struct buf *out)

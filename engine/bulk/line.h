@@ -23,6 +23,9 @@ enum line_format { LINE_TSV, LINE_JSON };
 /* Appends the line of a cell whose value is in c->value.  JSON has no member row if c->row.p is NULL. */
 int line_append(enum line_format format, const struct tfs_cell *c, struct buf *out) TFS_MUST;
 
+/* Appends the cell's name: the line of TSV up to the tab before the value. */
+int line_name(const struct tfs_cell *c, struct buf *out) TFS_MUST;
+
 /* Appends the line of TSV that an import reads as r. */
 int line_append_record(const struct record *r, struct buf *out) TFS_MUST;
 

@@ -9,9 +9,12 @@
 
 #include "engine/cell/pattern.h"
 
+enum { SAMPLE_OF = 1000000 };
+
 struct scan_filter {
 	struct pattern *row, *qualifier, *value;
 	struct tfs_bytes value_is;
+	uint32_t row_sample;
 };
 
 static int filter_pattern(struct tfs_bytes text, struct pattern **out)
@@ -36,6 +39,7 @@ int scan_filter_new(const struct scan_spec *spec, struct scan_filter **out)
 	if (!err)
 		err = filter_pattern(spec->pub.value_regex, &f->value);
 	f->value_is = spec->pub.value_is;
+	f->row_sample = spec->pub.row_sample;
 	if (err)
 		scan_filter_free(f);
 	else
@@ -55,6 +59,8 @@ void scan_filter_free(struct scan_filter *f)
 
 int scan_filter_row(struct scan_filter *f, struct tfs_bytes row)
 {
+	if (f && f->row_sample && hash64(row, 0) % SAMPLE_OF >= f->row_sample)
+		return 0;
 	return f && f->row ? pattern_match(f->row, row, "row keys") : 1;
 }
 

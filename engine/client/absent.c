@@ -64,7 +64,7 @@ struct absent_scan {
 /* Only bounds apply to a difference. */
 static bool spec_valid(const struct tfs_scan_spec *p)
 {
-	return p->what <= TFS_SCAN_FAMILIES && !scan_has(p, ~(unsigned)(SCAN_RESULT | SCAN_BOUND | SCAN_OPERAND)) &&
+	return p->what <= TFS_SCAN_FAMILIES && !p->keys && !scan_has(p, ~(unsigned)(SCAN_RESULT | SCAN_BOUND | SCAN_OPERAND)) &&
 		(!p->one_row || (p->row_from.n && p->row_from.n <= TFS_ROW_MAX));
 }
 

@@ -58,6 +58,11 @@ static void ranges_close(struct salt_scan *s)
 	s->begun = false;
 }
 
+void salt_scan_restart(struct salt_scan *s)
+{
+	ranges_close(s);
+}
+
 void salt_scan_fini(struct salt_scan *s)
 {
 	buf_fini(&s->row);

@@ -2,6 +2,7 @@
 /* Point reads and scans. */
 #include "engine/client/cells.h"
 
+#include "engine/base/name.h"
 #include "engine/base/scan.h"
 #include "engine/base/where.h"
 
@@ -121,6 +122,9 @@ int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family
 }
 
 /* ---- scans ---- */
+
+enum { RANGES_BEFORE_STOP = 64 };
+
 /* Replaces the names of families by ids, in order, each once. */
 static int spec_resolve_families(struct cell_scan *s, const struct tfs_scan_spec *in, struct scan_spec *out)
 {
@@ -172,6 +176,114 @@ static int spec_resolve_where(struct cell_scan *s, struct scan_spec *out)
 	return err;
 }
 
+/* The rows of a key.  *empty: there are none. */
+static int key_range(struct cell_scan *s, const struct tfs_key *k, struct key_range *out, bool *empty)
+{
+	struct buf to = {0};
+	int err;
+
+	*empty = !k->is_prefix && (k->key.n == 0 || k->key.n > TFS_ROW_MAX);
+	*out = (struct key_range){0};
+	if (*empty)
+		return 0;
+	err = k->is_prefix ? key_after_prefix(k->key, &to) : buf_append_bytes(&to, k->key) || buf_u8(&to, 0) ? -ENOMEM : 0;
+	if (!err && (!arena_dup(&s->arena, k->key, &out->from) || (to.n && !arena_dup(&s->arena, buf_bytes(&to), &out->to))))
+		err = -ENOMEM;
+	buf_fini(&to);
+	return err;
+}
+
+static int range_order(const void *a, const void *b)
+{
+	return bytes_cmp(((const struct key_range *)a)->from, ((const struct key_range *)b)->from);
+}
+
+/* Narrows the range by the bounds of the spec.  Returns false if no row is left. */
+static bool range_narrow(struct key_range *r, const struct tfs_scan_spec *p)
+{
+	const int order = bytes_cmp(p->row_from, r->from);
+
+	if (order >= 0) {
+		r->from = p->row_from;
+		r->after = p->row_from_after;
+	}
+	if (p->row_to.p && (!r->to.p || bytes_cmp(p->row_to, r->to) < 0))
+		r->to = p->row_to;
+	return !r->to.p || bytes_cmp(r->from, r->to) < 0;
+}
+
+/* Makes ranges of the keys: in order, each row in one of them, within the bounds of the spec. */
+static int spec_resolve_keys(struct cell_scan *s, const struct tfs_scan_spec *in, struct tfs_scan_spec *p)
+{
+	struct key_range *r = NULL;
+	unsigned n = 0, to = 0;
+
+	s->reverse = p->reverse;
+	s->one_row = p->one_row;
+	p->keys = NULL;
+	p->key_count = 0;
+	if (!in->keys)
+		return 0;
+	r = arena_alloc(&s->arena, (in->key_count + 1u) * sizeof(*r));
+	if (!r)
+		return -ENOMEM;
+	for (unsigned i = 0; i < in->key_count; i++) {
+		bool empty;
+		int err = key_range(s, &in->keys[i], &r[n], &empty);
+
+		if (err)
+			return err;
+		n += !empty;
+	}
+	qsort(r, n, sizeof(*r), range_order);
+	for (unsigned i = 0; i < n; i++) {
+		struct key_range *last = to ? &r[to - 1] : NULL;
+
+		if (!last || (last->to.p && bytes_cmp(r[i].from, last->to) >= 0))
+			r[to++] = r[i];
+		else if (last->to.p && (!r[i].to.p || bytes_cmp(r[i].to, last->to) > 0))
+			last->to = r[i].to;
+	}
+	for (unsigned i = 0; i < to; i++)
+		if (in->one_row ? bytes_cmp(r[i].from, p->row_from) <= 0 && (!r[i].to.p || bytes_cmp(p->row_from, r[i].to) < 0)
+				: range_narrow(&r[i], p))
+			r[s->range_count++] = r[i];
+	s->ranges = r;
+	return 0;
+}
+
+void cell_scan_bound(struct cell_scan *s, unsigned i)
+{
+	struct tfs_scan_spec *p = &s->rows.spec.pub;
+
+	p->row_from = s->ranges[i].from;
+	p->row_from_after = s->ranges[i].after;
+	p->row_to = s->ranges[i].to;
+	p->one_row = false;
+	p->reverse = s->reverse;
+}
+
+/* Begins the next range of keys.  Returns false if there is none. */
+static bool scan_begin_range(struct cell_scan *s)
+{
+	struct tfs_scan_spec *p = &s->rows.spec.pub;
+
+	if (s->range_at == s->range_count || (p->limit && s->rows.returned >= p->limit) ||
+		(p->row_limit && s->rows.rows >= p->row_limit))
+		return false;
+	s->range_at++;
+	if (s->one_row)
+		return true; /* the row is one of the keys */
+	cell_scan_bound(s, s->reverse ? s->range_count - s->range_at : s->range_at - 1);
+	if (!p->row_from_after && p->row_to.p && p->row_to.n == p->row_from.n + 1 && p->row_to.p[p->row_from.n] == 0 &&
+		bytes_has_prefix(p->row_to, p->row_from) && p->row_from.n) {
+		p->one_row = true; /* then the filters of files are asked for it */
+		p->row_to = (struct tfs_bytes){NULL, 0};
+		p->reverse = false;
+	}
+	return true;
+}
+
 static int spec_resolve(struct cell_scan *s, const struct tfs_scan_spec *in, struct scan_spec *out)
 {
 	struct tfs_scan_spec *const p = &out->pub;
@@ -188,6 +300,8 @@ static int spec_resolve(struct cell_scan *s, const struct tfs_scan_spec *in, str
 		p->row_to = (struct tfs_bytes){NULL, 0};
 	p->absent_from = NULL;
 	err = scan_own_bytes(p, &s->arena);
+	if (!err)
+		err = spec_resolve_keys(s, in, p);
 	if (!err)
 		err = spec_resolve_families(s, in, out);
 	return err ? err : spec_resolve_where(s, out);
@@ -207,6 +321,8 @@ int cell_scan_init(struct cell_scan *s, struct tfs_table *t, const struct tfs_sc
 		return err;
 	}
 	salt_scan_init(&s->rows, t, s->schema, &resolved);
+	if (s->ranges)
+		(void)scan_begin_range(s);
 	return 0;
 }
 
@@ -243,6 +359,18 @@ static int scan_follow_salt(struct cell_scan *s)
 	return 0;
 }
 
+/* The present range has ended.  Returns 1 if another one has begun, 0 if there is none, -EINTR. */
+static int scan_next_range(struct cell_scan *s)
+{
+	const struct tfs_scan_spec *p = &s->rows.spec.pub;
+
+	s->damaged = s->damaged || salt_scan_damaged(&s->rows);
+	if (!scan_begin_range(s))
+		return 0;
+	salt_scan_restart(&s->rows);
+	return ++s->empty % RANGES_BEFORE_STOP == 0 && p->stop && p->stop(p->stop_arg) ? -EINTR : 1;
+}
+
 int cell_scan_next(struct cell_scan *s, struct tfs_cell *cell)
 {
 	const bool rows = s->rows.spec.pub.what == TFS_SCAN_ROWS;
@@ -252,14 +380,19 @@ int cell_scan_next(struct cell_scan *s, struct tfs_cell *cell)
 		const struct tfs_family *f = NULL;
 		struct tfs_bytes row;
 		bool unsure;
-		int n = salt_scan_next(&s->rows, &c, &row, &unsure);
+		int n = s->ranges && !s->range_count ? 0 : salt_scan_next(&s->rows, &c, &row, &unsure);
 
 		if (n == -TABLE_DROPPED) {
 			n = scan_follow_salt(s);
 			if (n == 0)
 				continue;
 		}
-		if (n == 0 && salt_scan_damaged(&s->rows))
+		if (n == 0 && s->range_at) {
+			n = scan_next_range(s);
+			if (n > 0)
+				continue;
+		}
+		if (n == 0 && (s->damaged || salt_scan_damaged(&s->rows)))
 			return -EBADMSG;
 		if (n <= 0)
 			return user_errno(n);
@@ -276,6 +409,7 @@ int cell_scan_next(struct cell_scan *s, struct tfs_cell *cell)
 			if (!f)
 				continue; /* the family was dropped */
 		}
+		s->empty = 0;
 		*cell = *c;
 		cell->row = row;
 		cell->family = f ? f->name : NULL;

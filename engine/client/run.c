@@ -197,8 +197,8 @@ static int part_add(struct tfs_run *r, struct tfs_bytes from, bool after, struct
 	return buf_set(&p->from, from.p, from.n) || (to.n && buf_set(&p->to, to.p, to.n)) ? -ENOMEM : 0;
 }
 
-/* The ranges of the rows as they are stored: one, or one for each salt. */
-static int parts_begin(struct tfs_run *r)
+/* The ranges of the rows as they are stored, within the bounds of r->scan: one, or one for each salt. */
+static int parts_within(struct tfs_run *r)
 {
 	unsigned byte, end;
 	int err = salt_ranges(&r->scan.rows, &byte, &end);
@@ -214,6 +214,18 @@ static int parts_begin(struct tfs_run *r)
 		buf_fini(&to);
 	}
 	return err;
+}
+
+static int parts_begin(struct tfs_run *r)
+{
+	int err = r->scan.ranges && !r->scan.one_row ? 0 : parts_within(r);
+
+	for (unsigned i = 0; i < r->scan.range_count && !r->scan.one_row && !err; i++) {
+		cell_scan_bound(&r->scan, i);
+		err = parts_within(r);
+	}
+	/* The outputs of the declarations need a range, also if no row is in one. */
+	return err || r->part_count ? err : part_add(r, TFS_S("\0"), false, TFS_S("\0"));
 }
 
 /* Divides the range that has the beginning of a range of tfs_splits inside. */
@@ -314,7 +326,8 @@ static int run_new(struct tfs_table *t, const struct tfs_script *script, const s
 	err = cell_scan_init(&r->scan, t, spec);
 	if (!err) {
 		r->spec = r->scan.rows.spec;
-		r->spec.pub.what = TFS_SCAN_ROWS; /* each entry stands for all rows up to its own */
+		r->spec.pub.one_row = r->scan.one_row; /* not that of the first key */
+		r->spec.pub.what = TFS_SCAN_ROWS;      /* each entry stands for all rows up to its own */
 		r->spec.row_salted = r->scan.rows.salt != 0;
 		r->spec.pub.stored_from = r->spec.pub.stored_to = (struct tfs_bytes){0}; /* the parts have them */
 		err = r->spec.row_salted && spec->row_limit ? -EINVAL : own_script(r, script, args);

@@ -90,6 +90,8 @@ bool salt_scan_damaged(const struct salt_scan *s);
  * the tablets of the schema.  Otherwise the next call returns 0.
  */
 void salt_scan_again(struct salt_scan *s, const struct schema *schema);
+/* The next call begins with the bounds that the caller has set in spec.  The numbers of cells and rows go on. */
+void salt_scan_restart(struct salt_scan *s);
 void salt_scan_fini(struct salt_scan *s);
 
 #endif

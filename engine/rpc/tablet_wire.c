@@ -105,8 +105,9 @@ WIRE_COMPLETE_WITH(tfs_write, WRITE, const char *family;)
 WIRE_COMPLETE(op, OP)
 WIRE_COMPLETE(row_mutation, ROW_MUTATION)
 WIRE_COMPLETE(tfs_result, RESULT)
-WIRE_COMPLETE_WITH(tfs_scan_spec, SCAN_MEMBERS, const char *const *families; unsigned family_count; bool (*stop)(void *arg);
-		   void *stop_arg; struct tfs_table * absent_from; bool absent_names;)
+WIRE_COMPLETE_WITH(tfs_scan_spec, SCAN_MEMBERS, const struct tfs_key *keys; unsigned key_count; const char *const *families;
+		   unsigned family_count; bool (*stop)(void *arg); void *stop_arg; struct tfs_table * absent_from;
+		   bool absent_names;)
 WIRE_COMPLETE_WITH(scan_spec, SCAN_OWN, struct tfs_scan_spec pub; const uint16_t *family_ids; const uint16_t *where_ids;
 		   uint32_t where_count;)
 WIRE_COMPLETE_WITH(tfs_cell, SCAN_CELL, const char *family; bool unsure;)

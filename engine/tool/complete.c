@@ -317,13 +317,15 @@ static void read_words(struct typed *t, char *const *words, int n)
 static int offer_value(const struct typed *t, const char *typed)
 {
 	static const char *const formats[] = {"tsv", "jsonl", "csv", "wide.tsv", "tar", NULL};
-	static const char *const of_scan[] = {"tsv", "jsonl", "csv", "wide.tsv", "keys", NULL},
+	static const char *const of_scan[] = {"tsv", "jsonl", "csv", "wide.tsv", "names", "keys", NULL},
 				 *const of_run[] = {"tsv", "jsonl", NULL};
 
 	if (strcmp(t->option, "format") == 0)
 		return offer_each(t->command == &scan_command ? of_scan : t->command == &run_command ? of_run : formats, typed);
 	if (strcmp(t->option, "where") == 0 && t->operands)
 		return offer_families(t->operand[0], typed, ":");
+	if (strcmp(t->option, "rows") == 0)
+		return EXIT_FILES;
 	return strcmp(t->option, "family") == 0 && t->operands ? offer_families(t->operand[0], typed, "") : 0;
 }
 

@@ -144,7 +144,7 @@ const struct command export_command = {
 		 "output, in one of the formats of tabletfs-formats(5).  TABLE_PATH is a table's\n"
 		 "directory in a mount, or SOURCE/TABLE.\n"
 		 "\n" TRANSFER_USAGE "\n"
-		 "Other options, each at most once but --where:\n" CLAUSE_USAGE,
+		 "Other options, each at most once but --prefix and --where:\n" CLAUSE_USAGE,
 	.options = (const struct option[]){CLAUSE_OPTIONS TRANSFER_OPTIONS, {0}},
 	.least = 1,
 	.most = 2,

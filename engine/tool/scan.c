@@ -241,35 +241,116 @@ static int copy_out(int dir, const char *table, const char *name, uint64_t *byte
 	return scan_copy(dir, table, name, text("%s/%s", table, name), put_out, bytes);
 }
 
-/* Prints the cells from a data directory. */
-static int scan_stored(const struct arguments *a, struct tfs_bytes row, enum bulk_format format, uint64_t *bytes)
+/* Adds the key on a line of the file of --rows.  Returns false after a message. */
+static bool add_row_key(
+	const char *file, unsigned number, struct tfs_bytes line, struct buf *bytes, struct tfs_key **keys, unsigned *count)
 {
-	struct clauses c;
-	int status = scan_clauses_of(a, &c) ? stored_scan(a->operand[0], &c, row, format, bytes) : EXIT_USAGE;
+	const size_t from = bytes->n;
 
+	if (text_unescape(line, bytes) || bytes->n == from || bytes->n - from > TFS_ROW_MAX) {
+		complain("%s:%u: a row key has 1 to 65536 bytes, and " ESCAPES, file, number);
+		return false;
+	}
+	tool_grow(*keys, *count);
+	(*keys)[(*count)++] = (struct tfs_key){.key = {NULL, bytes->n - from}};
+	return true;
+}
+
+/* Reads the keys of --rows, one a line.  Their bytes are in `bytes`.  Returns false after a message. */
+static bool read_row_keys(const char *file, struct buf *bytes, struct tfs_key **keys, unsigned *count)
+{
+	const bool is_stdin = strcmp(file, "-") == 0;
+	FILE *f = is_stdin ? stdin : fopen(given(file), "r");
+	bool valid = true;
+	char *line = NULL;
+	size_t room = 0, at = 0;
+	ssize_t n;
+
+	if (!f) {
+		complain("%s: %s", file, strerror(errno));
+		return false;
+	}
+	for (unsigned number = 1; valid && (n = getline(&line, &room, f)) > 0; number++) {
+		n -= line[n - 1] == '\n';
+		valid = add_row_key(file, number, tfs_bytes_of(line, (size_t)n), bytes, keys, count);
+	}
+	if (valid && ferror(f)) {
+		complain("%s: %s", file, strerror(errno));
+		valid = false;
+	}
+	for (unsigned i = 0; i < *count; at += (*keys)[i++].key.n)
+		(*keys)[i].key.p = bytes->p + at;
+	free(line);
+	if (!is_stdin)
+		fclose(f);
+	return valid;
+}
+
+static bool has_prefix(const struct clauses *c, struct tfs_bytes row)
+{
+	bool found = !c->spec.keys;
+
+	for (unsigned i = 0; i < c->spec.key_count && !found; i++)
+		found = bytes_has_prefix(row, c->spec.keys[i].key);
+	return found;
+}
+
+/* Scans the table by the library: its cells as lines or, if format is not of lines, a list.  Of one row unless row.p is NULL. */
+static int scan_stored(const struct arguments *a, struct tfs_bytes row, const char *format, uint64_t *bytes)
+{
+	const enum bulk_format of_cells = transfer_format_named(format);
+	const char *file = a->option['r'];
+	struct tfs_key *keys = NULL;
+	struct buf key_bytes = {0};
+	struct clauses c;
+	unsigned count = 0, kept = 0;
+	bool valid = scan_clauses_of(a, &c) && (!file || read_row_keys(file, &key_bytes, &keys, &count));
+	int status = EXIT_USAGE;
+
+	if (valid && file) {
+		for (unsigned i = 0; i < count; i++)
+			if (has_prefix(&c, keys[i].key))
+				keys[kept++] = keys[i];
+		c.spec.keys = keys ? keys : &(const struct tfs_key){.is_prefix = false};
+		c.spec.key_count = kept;
+	}
+	if (valid && of_cells != BULK_FORMATS)
+		status = stored_scan(a->operand[0], &c, row, of_cells, bytes);
+	else if (valid)
+		status = stored_list(a->operand[0], &c,
+			*format == 'k'           ? STORED_KEYS
+				: *format == 'n' ? STORED_NAMES
+						 : STORED_COUNT);
 	clauses_fini(&c);
+	buf_fini(&key_bytes);
+	free(keys);
 	return status;
+}
+
+/* As scan_stored(), or by the stream of a mount. */
+static int scan_by_format(const struct arguments *a, const char *format)
+{
+	int dir;
+
+	if (stored_is(a->operand[0]) || a->option['r'])
+		return scan_stored(a, (struct tfs_bytes){0}, format, NULL);
+	dir = scan_open(a, a->operand[0]);
+	return dir < 0 ? -dir : copy_out(dir, a->operand[0], text(".%s", format), NULL);
 }
 
 static int scan_run(const struct arguments *a)
 {
 	const char *format = a->option['f'] ? a->option['f'] : "tsv";
 	const enum bulk_format of_cells = transfer_format_named(format);
-	int dir;
 
-	if ((of_cells == BULK_FORMATS || of_cells == BULK_TAR) && strcmp(format, "keys") != 0)
-		return bad_usage(&scan_command, "--format is tsv, jsonl, csv, wide.tsv or keys, not %s", format);
-	if (stored_is(a->operand[0]) && of_cells != BULK_FORMATS)
-		return scan_stored(a, (struct tfs_bytes){0}, of_cells, NULL);
-	dir = scan_open(a, a->operand[0]);
-	return dir < 0 ? -dir : copy_out(dir, a->operand[0], text(".%s", format), NULL);
+	if ((of_cells == BULK_FORMATS || of_cells == BULK_TAR) && strcmp(format, "keys") != 0 && strcmp(format, "names") != 0)
+		return bad_usage(&scan_command, "--format is tsv, jsonl, csv, wide.tsv, names or keys, not %s", format);
+	return scan_by_format(a, format);
 }
 
 static int count_run(const struct arguments *a)
 {
-	int dir = scan_open(a, a->operand[0]);
-
-	return dir < 0 ? -dir : copy_out(dir, a->operand[0], ".count", NULL);
+	return scan_by_format(a, "count");
 }
 
 /* ---- get ---- */
@@ -280,7 +361,7 @@ static int get_row(const struct arguments *a, struct tfs_bytes key)
 	int dir, status;
 
 	if (stored_is(a->operand[0])) {
-		status = scan_stored(a, key, BULK_TSV, &bytes);
+		status = scan_stored(a, key, "tsv", &bytes);
 	} else {
 		dir = scan_open_row(a, a->operand[0], key);
 		status = dir < 0 ? -dir : copy_out(dir, a->operand[0], ".tsv", &bytes);
@@ -464,15 +545,21 @@ static int run_run(const struct arguments *a)
 
 /* ---- help ---- */
 
+static const struct option get_options[] = {CLAUSE_OPTIONS{"help", no_argument, NULL, 'h'}, {0}};
 static const struct option scan_options[] = {
 	CLAUSE_OPTIONS{"format", required_argument, NULL, 'f'},
+	{"rows", required_argument, NULL, 'r'},
 	{"help", no_argument, NULL, 'h'},
 	{0},
 };
 
-#define SCAN_USAGE                                                                                                                 \
-	"TABLE_PATH is a table below a mount point, or SOURCE/TABLE.  Options,\neach at most once but --where:\n" CLAUSE_USAGE     \
-	"\n"                                                                                                                       \
+#define ROWS_USAGE                                                                                                                 \
+	"--rows FILE (- for standard input) has the only row keys to look for, one a line.\n"                                      \
+	"It uses the store itself, also if TABLE_PATH is in a mount.\n"
+
+#define SCAN_USAGE                                                                                                                          \
+	"TABLE_PATH is a table below a mount point, or SOURCE/TABLE.  Options,\neach at most once but --prefix and --where:\n" CLAUSE_USAGE \
+	"\n"                                                                                                                                \
 	"Exit status: 0 done; 1 get: there is none; 2 bad usage; 3 any other error.\n"
 
 const struct command scan_command = {
@@ -482,9 +569,8 @@ const struct command scan_command = {
 	.usage = "usage: tabletctl scan [OPTIONS] TABLE_PATH\n"
 		 "\n"
 		 "Prints the matching cells, one a line: row, family:qualifier, timestamp, value.\n"
-		 "--format jsonl prints JSON objects, --format keys the row keys only, --format csv and\n"
-		 "wide.tsv a header and one line a row.\n"
-		 "\n" SCAN_USAGE,
+		 "--format jsonl prints JSON objects, names no values, keys the row keys only, csv and\n"
+		 "wide.tsv a header and one line a row.\n" ROWS_USAGE "\n" SCAN_USAGE,
 	.options = scan_options,
 	.one_path = true,
 	.least = 1,
@@ -494,11 +580,10 @@ const struct command scan_command = {
 const struct command count_command = {
 	.name = "count",
 	.kinds = "p",
-	.brief = "count rows and cells of a mounted table",
+	.brief = "count rows and cells of a table",
 	.usage = "usage: tabletctl count [OPTIONS] TABLE_PATH\n"
 		 "\n"
-		 "Prints the number of rows and of cells that match.\n"
-		 "\n" SCAN_USAGE,
+		 "Prints the number of rows and of cells that match.\n" ROWS_USAGE "\n" SCAN_USAGE,
 	.options = scan_options,
 	.one_path = true,
 	.least = 1,
@@ -514,7 +599,7 @@ const struct command get_command = {
 		 "Prints the value of a cell, the newest version or that at TIMESTAMP.  Without\n"
 		 "a column it prints the matching cells of the row as scan does.\n"
 		 "\n" SCAN_USAGE,
-	.options = scan_options,
+	.options = get_options,
 	.one_path = true,
 	.least = 2,
 	.most = 3,
@@ -556,7 +641,7 @@ const struct command run_command = {
 		"that match, and prints its outputs, one a line: output, key, value.\n"
 		"--format jsonl prints JSON objects.  The script has each KEY=VALUE as arg.KEY.\n"
 		"\n"
-		"TABLE_PATH is a table below a mount point, or SOURCE/TABLE.  Options,\neach at most once but --where:\n" CLAUSE_USAGE
+		"TABLE_PATH is a table below a mount point, or SOURCE/TABLE.  Options,\neach at most once but --prefix and --where:\n" CLAUSE_USAGE
 		"\n"
 		"Exit status: 0 done; 2 any error.\n",
 	.options = run_options,

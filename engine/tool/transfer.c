@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by import, export, compact, and the commands for rows and scans. */
 #include "engine/tool/transfer.h"
+#include "engine/bulk/escape.h"
 
 #include "engine/base/file.h"
 #include "engine/base/source.h"
@@ -299,7 +300,7 @@ int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row,
 	struct place p;
 	int r;
 
-	if (place_open(&p, path, false))
+	if (place_open_stored(&p, path))
 		return EXIT_ERROR;
 	if (row.p) {
 		spec.row_from = row;
@@ -316,6 +317,44 @@ int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row,
 		stored_complain(path, r);
 	bulk_stream_free(cells);
 	buf_fini(&piece);
+	return place_close(&p, r < 0 ? EXIT_ERROR : 0);
+}
+
+int stored_list(const char *path, const struct clauses *c, enum stored_list list)
+{
+	struct tfs_scan_spec spec = c->spec;
+	uint64_t rows = 0, cells = 0;
+	struct tfs_scan *scan = NULL;
+	struct buf line = {0}, row = {0};
+	struct tfs_cell cell;
+	struct place p;
+	int r;
+
+	if (place_open_stored(&p, path))
+		return EXIT_ERROR;
+	spec.what = list == STORED_KEYS ? TFS_SCAN_ROWS : TFS_SCAN_KEYS;
+	r = tfs_scan_new(p.table, &spec, &scan);
+	for (r = r ? r : 1; r > 0 && (r = tfs_scan_next(scan, &cell)) > 0;) {
+		cells++;
+		if (list == STORED_COUNT) {
+			rows += cells == 1 || !bytes_eq(cell.row, buf_bytes(&row));
+			if (buf_set(&row, cell.row.p, cell.row.n))
+				no_memory();
+			continue;
+		}
+		buf_reset(&line);
+		if ((list == STORED_NAMES ? line_name(&cell, &line) : text_escape(cell.row, &line)) || buf_u8(&line, '\n'))
+			no_memory();
+		if (print(buf_bytes(&line), NULL))
+			r = 0; /* main reports it */
+	}
+	if (r == 0 && list == STORED_COUNT)
+		printf("rows\t%llu\ncells\t%llu\n", (unsigned long long)rows, (unsigned long long)cells);
+	if (r < 0)
+		stored_complain(path, r);
+	tfs_scan_free(scan);
+	buf_fini(&line);
+	buf_fini(&row);
 	return place_close(&p, r < 0 ? EXIT_ERROR : 0);
 }
 

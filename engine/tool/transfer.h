@@ -70,6 +70,9 @@ int stored_mutate(const char *path, struct tfs_bytes row, struct tfs_bytes lines
 int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row, enum bulk_format format, uint64_t *bytes) TFS_MUST;
 /* Prints a message about an error of bulk_stream. */
 void stored_complain(const char *path, int err);
+/* Prints the keys of the rows that match, the names of the cells, or the numbers of both, as .keys, .names and .count do. */
+enum stored_list { STORED_KEYS, STORED_NAMES, STORED_COUNT };
+int stored_list(const char *path, const struct clauses *c, enum stored_list list) TFS_MUST;
 /* Prints the value of the cell that `line` names. */
 int stored_get(const char *path, struct tfs_bytes row, const struct mutation_line *line) TFS_MUST;
 

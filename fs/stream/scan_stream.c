@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * .tsv, .jsonl, .csv, .wide.tsv, .tar, .keys and .count below a scan, and TABLE/.export.tar, which is
+ * .tsv, .jsonl, .csv, .wide.tsv, .tar, .names, .keys and .count below a scan, and TABLE/.export.tar, which is
  * the .tar of a scan without clauses: sequential files.  Open begins the scan, so ages
  * count back from there.  The bytes are made as they are read.
  */
 #include "fs/stream/stream.h"
 
 #include "engine/bulk/escape.h"
+#include "engine/bulk/line.h"
 #include "engine/bulk/stream.h"
 #include "fs/base/access.h"
 #include "fs/base/reply.h"
@@ -50,7 +51,7 @@ static enum stream stream_of(const struct node *n)
 struct stream_state {
 	struct tfs_table *table; /* on behalf of the user: families that the user may not read are left out */
 	struct clauses clauses;
-	struct tfs_scan *scan;      /* for .keys and .count */
+	struct tfs_scan *scan;      /* for .names, .keys and .count */
 	struct bulk_stream *stream; /* for the others */
 	struct unread out;
 	struct buf row; /* the last row, for .count */
@@ -137,7 +138,7 @@ static int count_cell(struct stream_state *st, const struct tfs_cell *cell)
 
 static int add_key(struct stream_state *st, const struct tfs_cell *cell)
 {
-	int err = text_escape(cell->row, &st->out.text);
+	int err = st->kind == STREAM_NAMES ? line_name(cell, &st->out.text) : text_escape(cell->row, &st->out.text);
 
 	return err ? err : buf_u8(&st->out.text, '\n');
 }

@@ -229,7 +229,8 @@ def new_scan(
     table: "Table",
     *,
     one_row: Key | None = None,
-    prefix: Key | None = None,
+    prefix: Key | Iterable[Key] | None = None,
+    rows: Iterable[Key] | None = None,
     from_: Key | None = None,
     to: Key | None = None,
     after: Key | None = None,
@@ -238,6 +239,7 @@ def new_scan(
     row: Key | None = None,
     lua: Key | None = None,
     where: Key | Iterable[Key] | None = None,
+    sample: float | None = None,
     reverse: bool = False,
     limit: int | None = None,
     family: str | Iterable[str] | None = None,
@@ -258,14 +260,19 @@ def new_scan(
     absent_from: "Table | None" = None,
     absent_names: bool = False,
 ) -> Scan:
-    rows, qualifiers = Bounds(), Bounds()
-    rows.start(from_)
-    rows.stop(to)
+    bounds, qualifiers = Bounds(), Bounds()
+    bounds.start(from_)
+    bounds.stop(to)
     if reverse:
-        rows.stop(after)
+        bounds.stop(after)
     else:
-        rows.start(after, True)
-    rows.prefix(prefix)
+        bounds.start(after, True)
+    prefixes = None if prefix is None else [key_bytes(p) for p in ([prefix] if isinstance(prefix, (str, bytes)) else prefix)]
+    keys = None if rows is None else [(r, False) for r in map(key_bytes, rows) if prefixes is None or r.startswith(tuple(prefixes))]
+    if keys is None and prefixes is not None and len(prefixes) != 1:
+        keys = [(p, True) for p in prefixes]
+    elif keys is None and prefixes is not None:
+        bounds.prefix(prefixes[0])
     qualifiers.start(qfrom)
     qualifiers.start(qafter, True)
     qualifiers.stop(qto)
@@ -280,12 +287,18 @@ def new_scan(
         return keep[-1]
 
     spec = ffi.new("struct tfs_scan_spec *")
-    spec.row_from = pointer(rows.least)
-    spec.row_from_after = rows.is_after
+    spec.row_from = pointer(bounds.least)
+    spec.row_from_after = bounds.is_after
+    if keys is not None:
+        spec.keys = array = ffi.new("struct tfs_key[]", len(keys) + 1)
+        spec.key_count = len(keys)
+        keep.append(array)
+        for i, (key, is_prefix) in enumerate(keys):
+            array[i].key, array[i].is_prefix = pointer(key), is_prefix
     if one_row is not None:
         spec.row_from, spec.one_row = pointer(key_bytes(one_row)), True
-    if rows.end is not None:
-        spec.row_to = pointer(rows.end)
+    if bounds.end is not None:
+        spec.row_to = pointer(bounds.end)
     if stored_from is not None:
         spec.stored_from = pointer(stored_from)
     if stored_to is not None:
@@ -314,6 +327,10 @@ def new_scan(
         spec.value_regex = pointer(key_bytes(value))
     if value_is is not None:
         spec.value_is = pointer(value_bytes(value_is))
+    if sample is not None:
+        if not 0.000001 <= sample <= 1:
+            raise error(errno.EINVAL, f"sample={sample}", "it needs a share from 0.000001 to 1")
+        spec.row_sample = round(sample * 1_000_000)
     spec.row_limit = _count("limit", limit, 2**64 - 1)
     spec.column_limit = _count("qlimit", qlimit, 2**32 - 1)
     spec.versions = _count("versions", versions, 2**32 - 1)

@@ -263,7 +263,7 @@ class Table:
     def scan(
         self,
         *,
-        prefix: Key | None = None,
+        prefix: Key | Iterable[Key] | None = None,
         from_: Key | None = None,
         to: Key | None = None,
         after: Key | None = None,
@@ -272,6 +272,7 @@ class Table:
         row: Key | None = None,
         lua: Key | None = None,
         where: Key | Iterable[Key] | None = None,
+        sample: float | None = None,
         reverse: bool = False,
         limit: int | None = None,
         family: str | Iterable[str] | None = None,
@@ -290,12 +291,16 @@ class Table:
         changed: Time | None = None,
         absent_from: "Table | None" = None,
         absent_names: bool = False,
+        rows: Iterable[Key] | None = None,
     ) -> Scan:
         """
         Describes a scan by the clauses of tabletfs-scan(7); a cell matches if it matches all of them.  row, qualifier
         and value are regular expressions (pcre2syntax(3), over bytes) that match the whole key or value; lua is a Lua
         expression on the row r (tabletfs-script(7)).  where has a condition on the row's columns, as "f:q=VALUE", or several
         of which all must hold.
+
+        Of several prefixes any matches.  rows: only rows with these keys, in the order of keys and each once.  sample: a
+        share of all rows, as 0.01, chosen by a hash of their keys.
 
         absent_from: self and absent_from are two snapshots of one table, and cells match that the other one does not
         have with the same timestamp and value; with absent_names, whatever their value.  Other clauses can be those of
@@ -304,6 +309,7 @@ class Table:
         return new_scan(
             self,
             prefix=prefix,
+            rows=rows,
             from_=from_,
             to=to,
             after=after,
@@ -312,6 +318,7 @@ class Table:
             row=row,
             lua=lua,
             where=where,
+            sample=sample,
             reverse=reverse,
             limit=limit,
             family=family,

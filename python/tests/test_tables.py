@@ -125,6 +125,18 @@ def test_runs(table: Table) -> None:
     assert list(table.run("local n = output.count() function row(r) n:add() end", prefix="row1")) == [Output("n", b"", b"10")]
     assert list(table.scan(where="f:n > 97").rows()) == [b"row98", b"row99"]
     assert list(table.scan(where=["f:n > 97", b"not f:n = 99"]).rows()) == [b"row98"]
+    assert list(table.scan(prefix=["row2", "row1", b"row11"], to="row21").rows()) == [b"row1%d" % i for i in range(10)] + [b"row20"]
+    counting = "local n = output.count() function row(r) n:add() end"
+    assert list(table.run(counting, prefix=["row1", "row11", "row2"])) == [Output("n", b"", b"20")]
+    assert list(table.run(counting, rows=["row1", "row11"])) == [Output("n", b"", b"1")]
+    assert list(table.run(counting, rows=[])) == [Output("n", b"", b"0")]
+    assert list(table.scan(rows=["row07", b"row03", "none", "row07"]).rows()) == [b"row03", b"row07"]
+    assert list(table.scan(rows=["row07", "row13"], prefix=["row1", "x"], reverse=True).rows()) == [b"row13"]
+    assert list(table.scan(rows=[]).rows()) == [] == list(table.scan(prefix=[]).rows())
+    some = list(table.scan(sample=0.3).rows())
+    assert 0 < len(some) < 100 and some == list(table.scan(sample=0.3).rows()) and set(some) > set(table.scan(sample=0.1).rows())
+    with pytest.raises(tabletfs.InvalidError):
+        table.scan(sample=1.5)
     for wrong in ("f:n =", "none:q", "f:n and", []):
         with pytest.raises(tabletfs.InvalidError):
             list(table.scan(where=wrong))

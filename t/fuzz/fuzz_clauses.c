@@ -46,8 +46,11 @@ static bool in_bounds(struct tfs_bytes key, struct tfs_bytes from, bool after, s
 static bool admits_row(const struct clauses *c, struct tfs_bytes row)
 {
 	struct tfs_bytes after = buf_bytes(&c->value[CLAUSE_AFTER]);
+	bool has_prefix = false; /* one of several */
 
-	return (!has(c, CLAUSE_PREFIX) || bytes_has_prefix(row, buf_bytes(&c->value[CLAUSE_PREFIX]))) &&
+	for (unsigned i = 0; i < c->spec.key_count; i++)
+		has_prefix = has_prefix || bytes_has_prefix(row, c->spec.keys[i].key);
+	return (has_prefix || !has(c, CLAUSE_PREFIX) || bytes_has_prefix(row, buf_bytes(&c->value[CLAUSE_PREFIX]))) &&
 		(!has(c, CLAUSE_FROM) || bytes_cmp(row, buf_bytes(&c->value[CLAUSE_FROM])) >= 0) &&
 		(!has(c, CLAUSE_TO) || bytes_cmp(row, buf_bytes(&c->value[CLAUSE_TO])) < 0) &&
 		(!has(c, CLAUSE_AFTER) || (c->spec.reverse ? bytes_cmp(row, after) < 0 : bytes_cmp(row, after) > 0));
@@ -66,7 +69,8 @@ static void check_key(const struct clauses *c, struct tfs_bytes key)
 	const struct tfs_scan_spec *s = &c->spec;
 
 	CHECK(clauses_admit_row(c, key) == admits_row(c, key));
-	CHECK(in_bounds(key, s->row_from, s->row_from_after, s->row_to) == admits_row(c, key));
+	if (!s->keys)
+		CHECK(in_bounds(key, s->row_from, s->row_from_after, s->row_to) == admits_row(c, key));
 	CHECK(in_bounds(key, s->qualifier_from, s->qualifier_from_after, s->qualifier_to) == admits_qualifier(c, key));
 }
 
@@ -109,6 +113,7 @@ static void check_spec(const struct clauses *c)
 	for (size_t i = 0; i < s->family_count; i++)
 		CHECK(tfs_name_valid(s->families[i]));
 	CHECK(has(c, CLAUSE_ROW) == (s->row_regex.p != NULL) && has(c, CLAUSE_QUALIFIER) == (s->qualifier_regex.p != NULL));
+	CHECK(has(c, CLAUSE_SAMPLE) == (s->row_sample != 0) && s->row_sample <= 1000000);
 	CHECK(has(c, CLAUSE_WHERE) == (s->row_where.p != NULL));
 	CHECK(has(c, CLAUSE_VALUE) == (s->value_regex.p != NULL) && has(c, CLAUSE_VALUE_IS) == (s->value_is.p != NULL));
 }
@@ -128,12 +133,23 @@ static void check_same(const struct clauses *a, const struct clauses *b)
 {
 	/* Each further where= is in the one value of where. */
 	CHECK(a->given == b->given && a->has_age == b->has_age && a->spec.family_count == b->spec.family_count);
+	CHECK(a->spec.key_count == b->spec.key_count);
 	for (enum clause k = 0; k < CLAUSE_COUNT; k++)
-		CHECK(bytes_eq(buf_bytes(&a->value[k]), buf_bytes(&b->value[k])));
+		CHECK((a->spec.keys && k == CLAUSE_PREFIX) || bytes_eq(buf_bytes(&a->value[k]), buf_bytes(&b->value[k])));
 #define SAME(kind, number, type, member, stage)                                                                                    \
 	CHECK(_Generic(a->spec.member, struct tfs_bytes : same_bytes, default : same_number)(a->spec.member, b->spec.member));
 	SCAN_MEMBERS(SAME)
 #undef SAME
+}
+
+static void encode_prefix(struct tfs_bytes prefix, struct buf *path)
+{
+	struct buf clause = {0};
+
+	CHECK(buf_printf(&clause, "prefix=") == 0 && buf_append_bytes(&clause, prefix) == 0);
+	CHECK((path->n == 0 || path->p[path->n - 1] == '/' || buf_u8(path, '/') == 0) &&
+		name_encode(NAME_ROW, buf_bytes(&clause), 0, path) == 0);
+	buf_fini(&clause);
 }
 
 /* The clauses, in the order of enum clause, as a path. */
@@ -150,6 +166,9 @@ static void encode(const struct clauses *c, struct buf *path)
 		for (size_t i = clause.n - v->n; k == CLAUSE_FAMILY && i < clause.n; i++)
 			if (!clause.p[i])
 				clause.p[i] = ',';
+		if (k == CLAUSE_PREFIX)
+			for (unsigned i = 1; i < c->spec.key_count; i++)
+				encode_prefix(c->spec.keys[i].key, path);
 		CHECK((path->n == 0 || path->p[path->n - 1] == '/' || buf_u8(path, '/') == 0) &&
 			name_encode(NAME_ROW, buf_bytes(&clause), 0, path) == 0);
 		buf_reset(&clause);
@@ -167,7 +186,7 @@ static void check_again(const struct clauses *c)
 	CHECK(clauses_parse(buf_bytes(&path), NOW, &again, &why) == 0 && !again.partial);
 	check_same(c, &again);
 	clauses_fini(&again);
-	if (c->given & ~(1u << CLAUSE_WHERE)) {
+	if (c->given & ~(1u << CLAUSE_WHERE | 1u << CLAUSE_PREFIX)) {
 		CHECK(buf_u8(&path, '/') == 0);
 		encode(c, &path);
 		CHECK(clauses_parse(buf_bytes(&path), NOW, &again, &why) == -EINVAL && strstr(why, "twice"));
@@ -201,6 +220,8 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		"since=2026-11-22T10:00:00.25+01:00/until=1763715292001044/versions=2",
 		"at=10d/changed=2026-11-22/value=C.N/value-is=a%0Ab%2Fc",
 		"where=f:q=1/where=not (f:\"a \"\"b\"\"\" or g:x >= -1.50) and f:z != \"\"/limit=1",
+		"prefix=b/prefix=a/sample=0.5%/prefix=ab/to=b1",
+		"sample=100%25/prefix=/prefix=\377",
 		"since=-5/until=-1/at=1h",
 		"reverse=off/after=m",
 		"prefix=\377/qprefix=\377\377/qto=/to=/value-is=",

@@ -11,7 +11,7 @@
 #define COMMIT_MS(x) (history_set_back ? 0 : (long long)((x).commit_us / 1000))
 
 #define ONE(...) +1
-_Static_assert(SCAN_MEMBERS(ONE) == 30, "step_scan() and pick_filters() have a value for each member of tfs_scan_spec");
+_Static_assert(SCAN_MEMBERS(ONE) == 31, "step_scan() and pick_filters() have a value for each member of tfs_scan_spec");
 #undef ONE
 
 void say_scan(struct side *s, struct tfs_table *t, const struct tfs_scan_spec *spec, struct out *o)
@@ -141,6 +141,8 @@ static void pick_filters(struct tfs_scan_spec *spec, struct rng *r, unsigned fla
 	}
 	if (one_in(r, 4))
 		pick_where(spec, r, flags);
+	if (one_in(r, 6))
+		spec->row_sample = 1 + (uint32_t)below(r, 1000000);
 	if (one_in(r, 3))
 		spec->row_regex = pick_pattern(r, pick_row(r, flags), row, sizeof(row));
 	if (one_in(r, 3))
@@ -167,6 +169,7 @@ int step_scan(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 {
 	static const char *const kinds[] = {"cells", "keys", "rows", "families"};
 	const char *families[3];
+	struct tfs_key keys[4];
 	struct tfs_scan_spec spec = {.what = (enum tfs_scan_what)below(r, 4)};
 
 	if (one_in(r, 3)) {
@@ -211,6 +214,15 @@ int step_scan(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 		spec.versions = (uint32_t)below(r, 4);
 	if (one_in(r, 4))
 		spec.limit = 1 + below(r, 10);
+	if (one_in(r, 4)) {
+		spec.keys = keys;
+		spec.key_count = (unsigned)below(r, 5);
+		for (unsigned i = 0; i < spec.key_count; i++) {
+			keys[i] = (struct tfs_key){pick_row(r, flags), one_in(r, 2)};
+			if (keys[i].is_prefix && keys[i].key.n)
+				keys[i].key.n = below(r, keys[i].key.n);
+		}
+	}
 	if (one_in(r, 2))
 		spec.batch_bytes = 1 + below(r, 3000);
 	if (one_in(r, 2))
@@ -224,6 +236,12 @@ int step_scan(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	say(o, " ");
 	say_bytes(o, spec.stored_to);
 	say(o, ")");
+	if (spec.keys)
+		say(o, " keys");
+	for (unsigned i = 0; i < spec.key_count; i++) {
+		say(o, keys[i].is_prefix ? " prefix " : " ");
+		say_bytes(o, keys[i].key);
+	}
 	for (unsigned i = 0; i < spec.family_count; i++)
 		say(o, " %s", families[i]);
 	say(o, " [");
@@ -244,6 +262,8 @@ int step_scan(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 		say(o, " lua ");
 		say_bytes(o, spec.row_script);
 	}
+	if (spec.row_sample)
+		say(o, " sample %u", spec.row_sample);
 	if (spec.row_where.p) {
 		say(o, " where ");
 		say_bytes(o, spec.row_where);

@@ -26,6 +26,7 @@ static const char *const examples[CLAUSE_COUNT] = {
 	[CLAUSE_ROW] = ".*1",
 	[CLAUSE_LUA] = "#r.key > 2",
 	[CLAUSE_WHERE] = "anchor:q1=w and not contents:q2",
+	[CLAUSE_SAMPLE] = "50%",
 	[CLAUSE_REVERSE] = "yes",
 	[CLAUSE_LIMIT] = "2",
 	[CLAUSE_FAMILY] = "contents",

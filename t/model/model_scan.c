@@ -24,6 +24,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "t/model/model_types.h"
 
 struct entry {
@@ -39,6 +42,8 @@ struct tfs_scan {
 	struct tfs_scan_spec spec; /* byte pointers go to the blobs below */
 	struct mdl_blob *row_from, *row_to, *stored_from, *stored_to, *qualifier_from, *qualifier_to, *row_regex, *qualifier_regex,
 		*value_regex, *value_is, *row_script, *row_where;
+	struct mdl_blob **key; /* of the spec's keys; NULL: it has none */
+	unsigned key_count;
 	uint16_t *family; /* ids */
 	unsigned family_count;
 	struct mdl_blob *row;      /* the row of the entries; NULL before the first */
@@ -56,9 +61,9 @@ static bool absent_invalid(const struct tfs_table *t, const struct tfs_scan_spec
 	const uint32_t of = t->schema->pub.snapshot_of;
 
 	return p->reverse || p->after_cell || p->has_times || p->versions || p->row_regex.p || p->qualifier_regex.p ||
-		p->value_regex.p || p->value_is.p || p->row_script.p || p->row_where.p || p->has_changed || p->column_limit ||
-		p->row_limit || p->limit || !of || p->absent_from->schema->pub.snapshot_of != of ||
-		p->absent_from->store != t->store;
+		p->value_regex.p || p->value_is.p || p->row_script.p || p->row_where.p || p->row_sample || p->keys ||
+		p->has_changed || p->column_limit || p->row_limit || p->limit || !of ||
+		p->absent_from->schema->pub.snapshot_of != of || p->absent_from->store != t->store;
 }
 
 static void clear(struct tfs_scan *s)
@@ -79,6 +84,42 @@ static int keep_bytes(struct tfs_bytes *b, struct mdl_blob **copy)
 		return -ENOMEM;
 	b->p = (*copy)->data;
 	return 0;
+}
+
+/* The spec's keys become copies. */
+static int keep_keys(struct tfs_scan *s, const struct tfs_scan_spec *spec)
+{
+	struct tfs_key *keys;
+
+	if (!spec->keys)
+		return 0;
+	keys = calloc(spec->key_count + 1u, sizeof(*keys));
+	s->key = calloc(spec->key_count + 1u, sizeof(struct mdl_blob *));
+	s->spec.keys = keys;
+	if (!keys || !s->key)
+		return -ENOMEM;
+	for (; s->key_count < spec->key_count; s->key_count++) {
+		struct tfs_bytes key = spec->keys[s->key_count].key;
+
+		s->key[s->key_count] = mdl_blob_new(key.n ? key.p : (const unsigned char *)"", key.n);
+		if (!s->key[s->key_count])
+			return -ENOMEM;
+		keys[s->key_count] = (struct tfs_key){mdl_blob_bytes(s->key[s->key_count]), spec->keys[s->key_count].is_prefix};
+	}
+	return 0;
+}
+
+/* Do the spec's keys and its sample have the row? */
+static bool row_wanted(const struct tfs_scan_spec *p, struct tfs_bytes row)
+{
+	bool found = !p->keys;
+
+	for (unsigned i = 0; i < p->key_count && !found; i++) {
+		const struct tfs_key *k = &p->keys[i];
+
+		found = row.n >= k->key.n && (k->is_prefix || row.n == k->key.n) && memcmp(row.p, k->key.p, k->key.n) == 0;
+	}
+	return found && (!p->row_sample || XXH3_64bits(row.p, row.n) % 1000000 < p->row_sample);
 }
 
 static int resolve_families(struct tfs_scan *s)
@@ -107,6 +148,7 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 	if (!s)
 		return -ENOMEM;
 	s->spec = *spec;
+	s->spec.keys = NULL;
 	s->table = t;
 	s->left = spec->limit ? spec->limit : UINT64_MAX;
 	mdl_lock();
@@ -150,6 +192,8 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 		r = keep_bytes(&s->spec.row_where, &s->row_where);
 	if (r == 0 && (r = mdl_where(t, s->spec.row_where, NULL)) > 0)
 		r = 0;
+	if (r == 0)
+		r = keep_keys(s, spec);
 	s->spec.families = NULL;
 	mdl_unlock();
 	if (r == 0)
@@ -193,6 +237,10 @@ void tfs_scan_free(struct tfs_scan *s)
 	mdl_blob_put(s->value_is);
 	mdl_blob_put(s->row_script);
 	mdl_blob_put(s->row_where);
+	for (unsigned i = 0; i < s->key_count; i++)
+		mdl_blob_put(s->key[i]);
+	free(s->key);
+	free((void *)(uintptr_t)s->spec.keys);
 	mdl_blob_put(s->row);
 	mdl_schema_unref(s->schema);
 	mdl_unlock();
@@ -376,8 +424,8 @@ static int take_row(struct tfs_scan *s, const struct mdl_row *row, int64_t now)
 	uint32_t columns = 0; /* of last_family, returned */
 	int r = 0;
 
-	if (!mdl_matches(s->spec.row_regex, mdl_blob_bytes(row->key)) || !stored_admits(s, mdl_blob_bytes(row->key)) ||
-		!script_admits(s->spec.row_script, mdl_blob_bytes(row->key)))
+	if (!row_wanted(&s->spec, mdl_blob_bytes(row->key)) || !mdl_matches(s->spec.row_regex, mdl_blob_bytes(row->key)) ||
+		!stored_admits(s, mdl_blob_bytes(row->key)) || !script_admits(s->spec.row_script, mdl_blob_bytes(row->key)))
 		return 0;
 	r = mdl_where(s->table, s->spec.row_where, row);
 	if (r <= 0)
