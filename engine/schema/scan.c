@@ -256,6 +256,88 @@ size_t schema_scan_whole(struct tfs_bytes text)
 	return ok || s.p == s.end ? (size_t)(s.whole - text.p) : text.n;
 }
 
+/* ---- a key that is set twice ---- */
+
+/* A setting of the table: its name and where it ends, as offsets. */
+struct setting_span {
+	size_t name, name_end, end;
+};
+
+/* Finds the settings at depth 0, in the order of the text.  Returns their count. */
+static unsigned find_settings(struct tfs_bytes text, struct setting_span at[NAMES_MAX])
+{
+	struct scan s = {.p = text.p, .end = text.p + text.n, .line = 1};
+	size_t token[2] = {0}, before = 0; /* the last token, and the end of the token before it */
+	unsigned n = 0;
+	bool ended = true; /* the last setting has its end */
+
+	while (s.p < s.end) {
+		const size_t begin = (size_t)(s.p - text.p);
+		const uint8_t c = *s.p;
+		const bool skipped = strchr(" \t\r\f\n#", c) || looking_at(&s, "//") || looking_at(&s, "/*");
+
+		if (!scan_one(&s))
+			return 0;
+		if (skipped)
+			continue;
+		if (s.depth == 0 && (c == '=' || c == ':')) {
+			if (!ended)
+				at[n - 1].end = before;
+			at[n++] = (struct setting_span){.name = token[0], .name_end = token[1]};
+			ended = false;
+		} else if (s.depth == 0 && !ended && (c == ';' || c == ',')) {
+			at[n - 1].end = (size_t)(s.p - text.p);
+			ended = true;
+		}
+		before = token[1];
+		token[0] = begin;
+		token[1] = (size_t)(s.p - text.p);
+	}
+	if (!ended)
+		at[n - 1].end = token[1];
+	return n;
+}
+
+/* Extends a setting that has its lines for itself to these lines. */
+static void take_lines(struct tfs_bytes text, struct setting_span *x)
+{
+	size_t begin = x->name, end = x->end;
+
+	while (begin && (text.p[begin - 1] == ' ' || text.p[begin - 1] == '\t'))
+		begin--;
+	while (end < text.n && (text.p[end] == ' ' || text.p[end] == '\t'))
+		end++;
+	if ((begin && text.p[begin - 1] != '\n') || end == text.n || text.p[end] != '\n')
+		return;
+	x->name = begin;
+	x->end = end + 1;
+}
+
+int schema_text_last(struct tfs_bytes text, bool cut, struct buf *out)
+{
+	struct setting_span at[NAMES_MAX];
+	const unsigned n = find_settings(text, at);
+	size_t from = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct tfs_bytes name = tfs_bytes_of(text.p + at[i].name, at[i].name_end - at[i].name);
+		bool again = false;
+
+		for (unsigned k = i + 1; k < n && !again; k++)
+			again = bytes_eq(name, tfs_bytes_of(text.p + at[k].name, at[k].name_end - at[k].name));
+		if (!again)
+			continue;
+		if (cut)
+			take_lines(text, &at[i]);
+		if (buf_append(out, text.p + from, at[i].name - from))
+			return -ENOMEM;
+		for (from = at[i].name; from < at[i].end; from++)
+			if (!cut && buf_u8(out, text.p[from] == '\n' ? '\n' : ' '))
+				return -ENOMEM;
+	}
+	return buf_append(out, text.p + from, text.n - from);
+}
+
 int schema_config_read(struct tfs_bytes text, config_t *config)
 {
 	struct buf b = {0};

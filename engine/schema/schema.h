@@ -106,6 +106,12 @@ int schema_scan_text(struct tfs_bytes text, unsigned *line, const char **reason)
 /* The bytes of the beginning of a text that no more text can change: up to the last value or line that is complete. */
 size_t schema_scan_whole(struct tfs_bytes text);
 /*
+ * Appends a text that schema_scan_text has accepted, without the settings of the table that
+ * are set again after them.  cut: their lines are left out.  Otherwise spaces replace them, so that
+ * line numbers stay; the caller must scan the result, because a line may begin with other bytes now.
+ */
+int schema_text_last(struct tfs_bytes text, bool cut, struct buf *out) TFS_MUST;
+/*
  * Parses a checked text.  -EINVAL: *config has the error and its line.  The
  * caller initialises and destroys *config.
  */

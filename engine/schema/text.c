@@ -7,6 +7,9 @@
  * Attributes that the text leaves out get their defaults.  The table's owner
  * stays as it is by default.  A family's owner is the table's by default.
  *
+ * If a key of the table is set twice, the later line counts, so that a line that is
+ * appended changes its key.
+ *
  * A family or group keeps its id if it keeps its name, or if the text renames
  * it: { name = "B"; was = "A"; } renames A.  The text may then give the name A
  * to another family.  `was` and allow_delete apply once and are not stored.
@@ -306,13 +309,27 @@ static int root_parse(
 	return err ? err : list_parse(s, old, families, result, family_parse, why);
 }
 
+/* The last of several settings of one key counts.  Bytes that would be read in another way without the others stay as they are: libconfig refuses a key that is set twice. */
+static int text_read(struct tfs_bytes text, config_t *c)
+{
+	struct buf last = {0};
+	const char *reason;
+	unsigned line;
+	int err = schema_text_last(text, false, &last);
+
+	if (!err)
+		err = schema_config_read(schema_scan_text(buf_bytes(&last), &line, &reason) == 0 ? buf_bytes(&last) : text, c);
+	buf_fini(&last);
+	return err;
+}
+
 static int text_parse(struct schema *s, const struct schema *old, const char *text, struct parse_result *result, char **why)
 {
 	config_t c;
 	int err;
 
 	config_init(&c);
-	err = schema_config_read(tfs_str(text), &c);
+	err = text_read(tfs_str(text), &c);
 	if (!err) {
 		err = root_parse(s, old, config_root_setting(&c), result, why);
 	} else if (err == -EINVAL) {
@@ -455,6 +472,7 @@ int schema_set_text(
 	struct schema *s = NULL;
 	const char *reason;
 	struct parse_result result = {0};
+	struct buf kept = {0};
 	unsigned line;
 	int err = schema_scan_text(text, &line, &reason);
 
@@ -464,7 +482,7 @@ int schema_set_text(
 	}
 	err = -ENOMEM;
 	s = schema_draft(old);
-	if (!s || draft_text(s, (const char *)text.p, text.n) || scripts_copy(s, old))
+	if (!s || scripts_copy(s, old))
 		goto fail;
 	s->pub.mode = 0755;
 	s->pub.tablet_size = (uint64_t)128 << 20;
@@ -477,7 +495,14 @@ int schema_set_text(
 	s->pub.mtime_us = mtime_us;
 	s->pub.is_set = true;
 	s->pub.is_hidden = false;
-	err = text_parse(s, old, s->text, &result, why);
+	/* Errors have the lines of the text as written.  The text that is kept has each key once, so appended lines do not fill it. */
+	err = draft_text(s, (const char *)text.p, text.n);
+	if (!err)
+		err = text_parse(s, old, s->text, &result, why);
+	if (!err)
+		err = schema_text_last(text, true, &kept);
+	if (!err && kept.n < text.n)
+		err = draft_text(s, (const char *)kept.p, kept.n);
 	if (err)
 		goto fail;
 	/* allow_delete and `was` apply once, so the text is rendered without them. */
@@ -488,8 +513,10 @@ int schema_set_text(
 		goto fail;
 	*allow_delete = result.allow_delete;
 	*out = s;
+	buf_fini(&kept);
 	return 0;
 fail:
+	buf_fini(&kept);
 	schema_put(s);
 	return err;
 }

@@ -168,6 +168,7 @@ RB_HEAD(extra_tree, extra);
 struct dirx {
 	struct extra_tree extras; /* extra.h */
 	struct tfs_table *table;  /* NODE_TABLE, NODE_SNAPSHOT and NODE_SINCE only; open until the node is freed */
+	_Atomic pid_t made_by;    /* NODE_TABLE: the thread whose mkdir has made the table in this mount, or 0 */
 	uint32_t snapshot_of;     /* the id of the table of a NODE_SNAPSHOT */
 	mode_t mode;              /* NODE_SCRATCH_DIR only, and its owner */
 	uid_t uid;

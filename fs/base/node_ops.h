@@ -81,8 +81,8 @@ struct node_ops {
 	int (*set_owner)(struct node *n, const struct stat *attr, int to_set, struct changes *c);
 	/* Sets the time of a file; us is never 0.  NULL: nothing is set. */
 	int (*set_time)(struct node *n, int64_t us, struct changes *c);
-	/* Called for a LOOKUP before attr.  NULL: nothing is called. */
-	void (*looked_up)(struct node *n);
+	/* Called for a LOOKUP before attr.  An error is the answer.  NULL: nothing is called. */
+	int (*looked_up)(struct node *n);
 
 	/* ---- a directory ---- */
 	const char *const *reserved;        /* names that a later version will use: refused.  NULL-terminated */

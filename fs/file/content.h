@@ -65,12 +65,14 @@ struct content {
 	 * A change also needs the tree lock.
 	 */
 	struct node *target;
-	bool counter;       /* set if the column of the plain name is a counter */
-	bool latest;        /* `time` was set in .latest, or the scratch file was renamed there: it takes precedence over order */
-	bool busy;          /* a commit is under way, and other threads must not change the content */
-	int error;          /* error of a failed write or commit; no commit follows */
-	uint64_t cut;       /* a commit first cuts or extends the base to this size, unless it is UINT64_MAX */
-	uint64_t base_size; /* bytes of the version to which changes apply, at open or after the last commit */
+	bool counter; /* set if the column of the plain name is a counter */
+	bool latest;  /* `time` was set in .latest, or the scratch file was renamed there: it takes precedence over order */
+	bool busy;    /* a commit is under way, and other threads must not change the content */
+	int error;    /* error of a failed write or commit; no commit follows */
+	uint64_t cut; /* a commit first cuts or extends the base to this size, unless it is UINT64_MAX */
+	uint64_t
+		base_size; /* bytes of the version to which changes apply (of .schema: of its text), at open or after the last commit */
+	uint64_t base_hash; /* .schema: hash_private of the base_size bytes that were loaded or applied last */
 	int64_t base_ts;    /* the newest version of a plain name at open, or INT64_MIN */
 	int64_t base_ctime; /* for a plain name that is only read: when the version in the image was committed */
 	uint32_t

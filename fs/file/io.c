@@ -268,7 +268,7 @@ static int descriptor_write(struct descriptor *d, uint64_t offset, const uint8_t
 		err = content_write(content, n->kind == NODE_SETTING ? offset - content->origin : offset, p, size,
 			append && n->kind != NODE_VERSION);
 	if (err == 0 && node_ops(n)->written)
-		err = node_ops(n)->written(n, content, offset + size, c);
+		err = node_ops(n)->written(n, content, append ? content->image.size : offset + size, c);
 	if (n->kind == NODE_SCRATCH_FILE) {
 		file->mtime_us = fs_now_us();
 		content->time = TFS_NO_TIME;

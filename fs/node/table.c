@@ -86,7 +86,11 @@ static int table_make(const struct making *m, struct resolved *r, struct node **
 {
 	int err = tfs_table_create(fs.store, m->name, m->ctx->uid, m->ctx->gid, m->mode & 07777);
 
-	return err ? err : table_find(m->dir, r, out);
+	if (!err)
+		err = table_find(m->dir, r, out);
+	if (!err)
+		(*out)->dir->made_by = m->ctx->pid;
+	return err;
 }
 
 static bool is_below(void *arg, const struct node *n)

@@ -9,6 +9,7 @@
 #include "fs/file/file.h"
 #include "fs/node/made.h"
 #include "fs/node/schema/new_family.h"
+#include "fs/node/schema/schema_edit.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>
@@ -51,8 +52,11 @@ static int open_or_make(const struct making *m, int flags, struct resolved *what
 	int err = is_absent(what) ? -ENOENT : tree_find_resolved(m->dir, what, out);
 
 	*exists = err == 0;
-	if (err == 0 && (flags & O_EXCL))
-		return -EEXIST;
+	if (err == 0 && (flags & O_EXCL)) {
+		if (!fs_schema_is_unset(*out))
+			return -EEXIST;
+		*exists = false;
+	}
 	if (err == 0 && node_is_dir(*out))
 		return -EISDIR;
 	if (err == 0)

@@ -45,9 +45,8 @@ void request_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		err = tree_find(dir, name, &n);
 		if (err == 0) {
 			fs_looked_up_in(n, dir);
-			if (node_ops(n)->looked_up)
-				node_ops(n)->looked_up(n);
-			err = node_entry(n, &e);
+			err = node_ops(n)->looked_up ? node_ops(n)->looked_up(n) : 0;
+			err = err ? err : node_entry(n, &e);
 		}
 	}
 	if (err == -ESTALE)

@@ -65,6 +65,7 @@ int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtim
 {
 	struct mdl_schema *next = NULL;
 	bool allow_delete, as_written, empty;
+	char *written = NULL, *kept = NULL;
 	int r;
 
 	if (why)
@@ -84,7 +85,11 @@ int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtim
 	next->pub.is_set = true;
 	next->pub.is_hidden = false;
 	next->pub.mtime_us = mtime_us == TFS_NO_TIME ? mdl_now(t->store) : mtime_us;
-	r = mdl_schema_finish(next, !as_written ? tfs_bytes_of(NULL, 0) : text.n ? text : TFS_S(""));
+	written = calloc(1, text.n + 1);
+	if (written && text.n)
+		memcpy(written, text.p, text.n);
+	kept = written ? mdl_schema_last(written, true) : NULL;
+	r = !kept ? -ENOMEM : mdl_schema_finish(next, as_written ? tfs_str(kept) : tfs_bytes_of(NULL, 0));
 	if (r < 0)
 		goto out;
 	empty = !mdl_table_has_cells(t, 0, true);
@@ -92,6 +97,8 @@ int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtim
 	use_salt(t, empty, true);
 	next = NULL;
 out:
+	free(written);
+	free(kept);
 	mdl_schema_unref(next);
 	mdl_unlock();
 	return r;

@@ -11,6 +11,8 @@
  *    and salt integers; owners strings (a name, or digits) or integers; mode
  *    a string of octal digits.
  *  - The text has at most 1 MiB, no NUL byte and no @include.
+ *  - A key of the table that is set again later has the later value; the text that
+ *  is kept does not have the earlier setting.
  *  - A text with allow_delete or was is not kept as written but rendered:
  *    what is shown, and so what a backup carries, never has them.
  *  - { name = "B"; was = "A"; } is A, with another name; a further A is a new
@@ -399,7 +401,7 @@ int mdl_schema_parse(const struct mdl_schema *old, struct tfs_bytes text, struct
 {
 	struct mdl_schema *new = NULL;
 	config_t config;
-	char *copy;
+	char *copy, *last = NULL;
 	int r = -ENOMEM;
 
 	if (text.n > TEXT_MAX || (text.n > 0 && memchr(text.p, 0, text.n))) {
@@ -418,6 +420,9 @@ int mdl_schema_parse(const struct mdl_schema *old, struct tfs_bytes text, struct
 		r = -EINVAL;
 		goto out;
 	}
+	last = mdl_schema_last(copy, false);
+	if (!last)
+		goto out;
 	new->refs = 1;
 	new->next_family = old->next_family;
 	new->next_group = old->next_group;
@@ -431,7 +436,7 @@ int mdl_schema_parse(const struct mdl_schema *old, struct tfs_bytes text, struct
 	new->pub.mkdir_families = false;
 	*allow_delete = false;
 	*shown_as_written = true;
-	if (!config_read_string(&config, copy)) {
+	if (!config_read_string(&config, include_line(last) ? copy : last)) {
 		mdl_why(why, "line %d: %s", config_error_line(&config), config_error_text(&config));
 		r = -EINVAL;
 		goto out;
@@ -443,6 +448,7 @@ int mdl_schema_parse(const struct mdl_schema *old, struct tfs_bytes text, struct
 	}
 out:
 	config_destroy(&config);
+	free(last);
 	free(copy);
 	if (new &&new->refs == 0)
 		new->refs = 1;

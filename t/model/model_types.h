@@ -88,6 +88,11 @@ void mdl_schema_unref(struct mdl_schema *s);
 const struct mdl_gc *mdl_schema_gc(const struct mdl_schema *s, uint16_t family_id, const char **name);
 int mdl_schema_parse(const struct mdl_schema *old, struct tfs_bytes text, struct mdl_schema **out, bool *allow_delete,
 	bool *shown_as_written, char **why);
+/*
+ * The text, malloc'd, without the settings of the table that are set again later.  cut: without their lines, too;
+ * else spaces replace them.  NULL: no memory.
+ */
+char *mdl_schema_last(const char *text, bool cut);
 int mdl_schema_render(const struct mdl_schema *s, char **text, size_t *size);
 /* ---- model_splits.c ---- */
 struct config_setting_t;

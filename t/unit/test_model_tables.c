@@ -115,7 +115,7 @@ static void bad_schemas_change_nothing(void **state)
 		"\nsalt = 256;",
 		"\nfamilies = (",
 		"\n @include \"/etc/passwd\"",
-		"\nmode = \"0755\"; mode = \"0755\";",
+		"\nmode = \"0755\"; mode = 5;",
 	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		refused(w, bad[i], "line 2", -EINVAL);

@@ -218,6 +218,23 @@ static const char example[] =
 	"  { name = \"default\"; compression = \"zstd\"; level = 3; block_size = \"64K\"; bloom_bits = 10; in_memory = false; },\n"
 	"  { name = \"pages\"; compression = \"zstd-dict\"; level = 9; block_size = 8192; in_memory = true } );\n";
 
+/* The last line of a key of the table counts.  Strings, comments and lists are no settings. */
+static void test_last_line_counts(void **state)
+{
+	struct schema *s = text_ok(fresh(),
+		"protect = false; # protect = 1\nfamilies = ( { name = \"a\"; gc = \"\"; } )\nmode = \"0700\" /* x = 1; */ protect = true, mode = \"0711\"\n"
+		"protect = true;\nfamilies = ( { name = \"a\"; } ) protect = false",
+		0, false);
+	assert_string_equal(schema_public(s)->text,
+		" # protect = 1\n /* x = 1; */  mode = \"0711\"\nfamilies = ( { name = \"a\"; } ) protect = false");
+	assert_false(schema_public(s)->protect);
+	assert_int_equal(schema_public(s)->mode, 0711);
+	refused_bytes(
+		s, tfs_str("mode = \"0700\";\nmode = 5; @include \"/etc/passwd\"\nmode = \"0700\";"), 2, "a string where none");
+	refused_bytes(s, tfs_str("salt = 0; salt = 2;\nsalt = 1;"), 2, "salt is 0, or a number from 2 to 255");
+	schema_put(s);
+}
+
 static void test_example(void **state)
 {
 	struct schema *s = text_ok(fresh(), example, 0, false);
@@ -350,7 +367,7 @@ static void test_refusals(void **state)
 	refused("salt = -1;", 1, "salt");
 	refused("salt = 256;", 1, "salt");
 	refused("allow_delete = 1;", 1, "type");
-	refused("mode = \"0755\"; mode = \"0755\";", 1, "duplicate");
+	refused("families = ( { name = \"a\"; gc = \"\"; gc = \"\"; } );", 1, "duplicate");
 	refused("mode = ", 2, NULL); /* where the text ends */
 	refused("mode = \"0755;", 1, "does not end");
 	refused("mode = (\"a\", \"b\") \"c\";", 1, "expected");
@@ -835,6 +852,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_new),
+		cmocka_unit_test(test_last_line_counts),
 		cmocka_unit_test(test_example),
 		cmocka_unit_test(test_acl),
 		cmocka_unit_test(test_refusals),

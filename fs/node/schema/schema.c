@@ -6,6 +6,7 @@
  * Therefore a write to .schema that completes a value fails at once if no further
  * text could make the whole valid.
  */
+#include "engine/base/hash.h"
 #include "engine/base/stop.h"
 #include "fs/base/access.h"
 #include "fs/base/reply.h"
@@ -32,7 +33,11 @@ static const char *script_name(const struct node *n, char name[TFS_SCRIPT_NAME_M
 	return name;
 }
 
-/* The text of n and its time in the schema.  Returns false if it has none. */
+/*
+ * The text of n and its time in the schema.  Returns false if it has none.  A schema that was never set
+ * has a text, as rendered, so that a line can be appended to it.  Its time is 0, because copies that keep a
+ * newer file must replace it.
+ */
 static bool find_text(const struct node *n, const struct tfs_schema *s, struct tfs_bytes *text, int64_t *mtime_us)
 {
 	char name[TFS_SCRIPT_NAME_MAX + 1];
@@ -40,8 +45,8 @@ static bool find_text(const struct node *n, const struct tfs_schema *s, struct t
 
 	if (n->kind == NODE_SCHEMA) {
 		*text = tfs_bytes_of(s->text, s->text_size);
-		*mtime_us = s->mtime_us;
-		return s->is_set && !s->is_hidden;
+		*mtime_us = s->is_set ? s->mtime_us : 0;
+		return !s->is_hidden;
 	}
 	script = tfs_schema_script(s, script_name(n, name));
 	if (script) {
@@ -114,7 +119,7 @@ static int schema_unlink(struct node *dir, struct resolved *r, struct changes *c
 static int text_set_time(struct node *n, int64_t us, struct changes *c)
 {
 	char name[TFS_SCRIPT_NAME_MAX + 1];
-	struct tfs_schema_edit e = {.op = TFS_SCHEMA_TIME, .mtime_us = us};
+	struct tfs_schema_edit e = {.op = TFS_SCHEMA_TIME, .mtime_us = us, .explicit_act = n->kind == NODE_SCHEMA};
 	struct open_file *x = open_file_find(n);
 	bool done = false;
 
@@ -153,24 +158,61 @@ static int text_read(struct node *n, struct buf *out, int64_t *when)
 	return err;
 }
 
+/* The image is the text that the schema has.  Bytes that follow it are appended. */
+static int note_base(struct content *w)
+{
+	struct tfs_bytes text;
+	int err = stage_bytes(&w->image, &text);
+
+	if (err)
+		return err;
+	w->base_size = text.n;
+	w->base_hash = hash_private(0, text);
+	return 0;
+}
+
 static int text_open(struct node *n, struct content *w, bool writable, bool truncate)
 {
 	w->holds = IMAGE_WHOLE;
 	/* The kernel has checked the mode of a file that exists, but a user who may make rows may create .schema. */
 	if (writable && !fs_owns_table(w->caller, n))
 		return refuse(-EACCES, n, NULL, "only the owner of the table may change its schema and scripts");
-	if (!truncate || !writable)
-		return setting_load(n, w);
+	if (!truncate || !writable) {
+		int err = setting_load(n, w);
+
+		return err ? err : note_base(w);
+	}
 	content_begin_whole(w);
 	return 0;
 }
 
+/*
+ * Appended lines are added to the text that the schema has when they are applied.  So two writers who
+ * append keep each other's lines, and a family that was made meanwhile stays.
+ */
 static int schema_apply(struct node *n, struct content *w, struct changes *c)
 {
 	struct tfs_bytes text;
 	int err = w->error ? w->error : stage_bytes(&w->image, &text);
 
-	return err ? err : fs_schema_replace_text(n, text, w->time, w->caller, c);
+	if (err)
+		return err;
+	if (w->base_size && text.n > w->base_size && hash_private(0, tfs_bytes_of(text.p, w->base_size)) == w->base_hash)
+		err = fs_schema_append_text(n, tfs_bytes_of(text.p + w->base_size, text.n - w->base_size), w->time, w->caller, c);
+	else
+		err = fs_schema_replace_text(n, text, w->time, w->caller, c);
+	return err || !w->base_size ? err : note_base(w);
+}
+
+/*
+ * cp -a creates a table and then, exclusively, its files.  The kernel does not state at LOOKUP whether a creation
+ * follows.  So for the thread that has made the table, .schema does not exist until the schema is set.
+ */
+static int schema_looked_up(struct node *n)
+{
+	const struct dirx *table = n->parent->dir;
+
+	return table && table->made_by && table->made_by == fs_asker_thread() && fs_schema_is_unset(n) ? -ENOENT : 0;
 }
 
 static bool completes_value(struct tfs_bytes text)
@@ -228,8 +270,8 @@ static int text_commit(struct node *n, struct content *w, bool last, struct chan
 	.traits = KIND_UNCACHED_RW, .attr = text_attr, .set_owner = text_set_owner, .set_time = text_set_time,                     \
 	.exists = text_exists, .make = resolved_make, .open = text_open, .read = setting_read_staged, .text = text_read,           \
 	.commit = text_commit
-const struct node_ops schema_ops = {
-	TEXT_OPS, .fixed_name = ".schema", .unlink = schema_unlink, .written = schema_written, .apply = schema_apply};
+const struct node_ops schema_ops = {TEXT_OPS, .fixed_name = ".schema", .looked_up = schema_looked_up, .unlink = schema_unlink,
+	.written = schema_written, .apply = schema_apply};
 
 /* ---- scripts ---- */
 

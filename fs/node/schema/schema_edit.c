@@ -100,6 +100,18 @@ bool fs_schema_is_open(struct node *n)
 	return open;
 }
 
+bool fs_schema_is_unset(struct node *n)
+{
+	const struct tfs_schema *s;
+	bool unset;
+
+	if (n->kind != NODE_SCHEMA || tfs_schema_get(node_store_table(n), &s))
+		return false;
+	unset = !s->is_set;
+	tfs_schema_put(s);
+	return unset;
+}
+
 int fs_schema_keep_owner(struct node *n)
 {
 	if (fs.quiet || fs_schema_is_open(n))
@@ -193,9 +205,33 @@ void fs_schema_changed(struct node *n, const struct tfs_schema *before, struct c
 		c->entries_first = true;
 }
 
-/* Changes the schema by e or, if e is NULL, replaces it by text. */
-static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct tfs_bytes text, int64_t mtime_us,
-	const struct caller *caller, char **why, struct changes *c)
+/* A change of a schema: an edit, or else a text. */
+struct schema_change {
+	const struct tfs_schema_edit *edit;
+	struct tfs_bytes text;
+	int64_t mtime_us;
+	bool append; /* the text is appended to the present one */
+};
+
+static int change_text(struct tfs_table *t, const struct tfs_schema *now, const struct schema_change *x, char **why)
+{
+	struct buf whole = {0};
+	int err = 0;
+
+	if (!x->append)
+		return tfs_schema_set_text(t, x->text, x->mtime_us, why);
+	err = buf_append(&whole, now->text, now->text_size);
+	if (!err && whole.n && whole.p[whole.n - 1] != '\n')
+		err = buf_u8(&whole, '\n');
+	if (!err)
+		err = buf_append_bytes(&whole, x->text);
+	if (!err)
+		err = tfs_schema_set_text(t, buf_bytes(&whole), x->mtime_us, why);
+	buf_fini(&whole);
+	return err;
+}
+
+static int change_schema(struct node *n, const struct schema_change *x, const struct caller *caller, char **why, struct changes *c)
 {
 	const struct tfs_schema *before;
 	struct tfs_table *t;
@@ -206,7 +242,7 @@ static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct
 	mutex_lock(&fs.schema_lock);
 	err = tfs_schema_get(t, &before);
 	if (err == 0) {
-		err = e ? tfs_schema_change(t, e, why) : tfs_schema_set_text(t, text, mtime_us, why);
+		err = x->edit ? tfs_schema_change(t, x->edit, why) : change_text(t, before, x, why);
 		if (err == 0)
 			fs_schema_changed(n, before, c);
 		tfs_schema_put(before);
@@ -228,7 +264,7 @@ int fs_schema_edit(struct node *n, const struct tfs_schema_edit *e, struct chang
 int fs_schema_edit_as(struct node *n, const struct tfs_schema_edit *e, const struct caller *caller, struct changes *c)
 {
 	char *why = NULL;
-	int err = change_schema(n, e, tfs_bytes_of(NULL, 0), 0, caller, &why, c);
+	int err = change_schema(n, &(struct schema_change){.edit = e}, caller, &why, c);
 
 	if (err && why)
 		refuse(err, n, NULL, "%s", why);
@@ -269,10 +305,10 @@ int fs_schema_set_acl(struct node *n, const char *acl, mode_t mode, struct chang
 	return fs_schema_edit(n, &e, c);
 }
 
-int fs_schema_replace_text(struct node *n, struct tfs_bytes text, int64_t mtime_us, const struct caller *caller, struct changes *c)
+static int set_text(struct node *n, const struct schema_change *x, const struct caller *caller, struct changes *c)
 {
 	char path[1024], *why = NULL;
-	int err = change_schema(n, NULL, text, mtime_us, caller, &why, c);
+	int err = change_schema(n, x, caller, &why, c);
 
 	if (err)
 		refuse(err, n, NULL, "%s",
@@ -284,4 +320,14 @@ int fs_schema_replace_text(struct node *n, struct tfs_bytes text, int64_t mtime_
 		msg_warning("%s: %s", node_describe(n, NULL, path, sizeof(path)), why);
 	free(why);
 	return err;
+}
+
+int fs_schema_replace_text(struct node *n, struct tfs_bytes text, int64_t mtime_us, const struct caller *caller, struct changes *c)
+{
+	return set_text(n, &(struct schema_change){.text = text, .mtime_us = mtime_us}, caller, c);
+}
+
+int fs_schema_append_text(struct node *n, struct tfs_bytes lines, int64_t mtime_us, const struct caller *caller, struct changes *c)
+{
+	return set_text(n, &(struct schema_change){.text = lines, .mtime_us = mtime_us, .append = true}, caller, c);
 }

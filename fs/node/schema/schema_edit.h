@@ -43,6 +43,9 @@ void fs_schema_changed(struct node *n, const struct tfs_schema *before, struct c
 /* Sets the whole schema. */
 int fs_schema_replace_text(
 	struct node *n, struct tfs_bytes text, int64_t mtime_us, const struct caller *caller, struct changes *c) TFS_MUST;
+/* Adds lines to the text that the schema has now, and sets the whole. */
+int fs_schema_append_text(
+	struct node *n, struct tfs_bytes lines, int64_t mtime_us, const struct caller *caller, struct changes *c) TFS_MUST;
 /*
  * Returns true if n is in a family that was dropped.  It has then removed the
  * extra entries (extra.h) in such families of the table.  A thread that has added
@@ -54,6 +57,8 @@ bool fs_schema_family_dropped(struct node *n);
  * of its family or table: EPERM, or 0 without effect.
  */
 int fs_schema_keep_owner(struct node *n) TFS_MUST;
+/* Returns true if n is the .schema of a table whose schema was never set. */
+bool fs_schema_is_unset(struct node *n);
 /* Returns true if mkdir adds families.  Then chmod and chown of cells succeed without effect, because a restore needs that. */
 bool fs_schema_is_open(struct node *n);
 

@@ -94,10 +94,11 @@ static int setting_text(struct node *n, struct buf *out, int64_t *when)
 	return err;
 }
 
-static void setting_looked_up(struct node *n)
+static int setting_looked_up(struct node *n)
 {
 	if (fs.no_open)
 		cache_remove(&fs.control_texts, n);
+	return 0;
 }
 
 /*
