@@ -9,7 +9,7 @@ fs_sources = \
 	%D%/request/acl.c %D%/request/change.c %D%/request/lookup.c %D%/request/scanning.c %D%/request/readdir.c %D%/request/request.h %D%/request/stream.c \
 	%D%/request/stream.h %D%/request/xattr.c \
 	%D%/node/admin.c %D%/node/admin.h %D%/node/truncate.c %D%/node/scratch/scratch_store.c %D%/node/cell.c \
-	%D%/node/cell_rename.c %D%/node/control_name.c %D%/node/families.c %D%/request/foreign.c %D%/request/foreign.h %D%/node/family.c \
+	%D%/node/cell_rename.c %D%/node/control_name.c %D%/node/help.c %D%/node/help.h %D%/node/families.c %D%/request/foreign.c %D%/request/foreign.h %D%/node/family.c \
 	%D%/node/list.c %D%/node/kinds.h %D%/node/list.h %D%/node/list_keys.c \
 	%D%/node/made.c %D%/node/made.h %D%/node/schema/new_family.c %D%/node/schema/new_family.h %D%/node/part.c \
 	%D%/node/root.c %D%/node/row.c %D%/stream/row_change.c %D%/stream/mutate.c %D%/stream/row_json.c %D%/node/schema/schema.c %D%/node/schema/schema_edit.c \

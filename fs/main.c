@@ -55,8 +55,8 @@
 
 static int ready_pipe = -1;
 
-/* Forks.  Returns in the child only; the parent exits with the child's result. */
-static int go_background(void)
+/* Forks.  Returns in the child only; the parent exits with the child's result.  Of a mount it names the help, on a terminal. */
+static int go_background(const struct command *c)
 {
 	int fds[2];
 	pid_t pid;
@@ -78,8 +78,12 @@ static int go_background(void)
 	do {
 		n = read(fds[0], &verdict, 1);
 	} while (n < 0 && errno == EINTR);
-	if (n == 1 && verdict == 0)
+	if (n == 1 && verdict == 0) {
+		if (!c->server && isatty(STDERR_FILENO))
+			fprintf(stderr, "tabletfs: mounted on %s; %s/.tabletfs/help names what can be done there\n", c->mountpoint,
+				c->mountpoint);
 		_exit(0);
+	}
 	/* The child has printed the reason; pass its exit status on. */
 	int status = 0;
 
@@ -303,7 +307,8 @@ static int serve(const struct command *c, const sigset_t *signals)
 	if (c->server)
 		msg_notice("%s is served", c->source);
 	else
-		msg_notice("%s mounted on %s%s", c->source, c->mountpoint, fs.read_only ? ", read-only" : "");
+		msg_notice("%s mounted on %s%s; %s/.tabletfs/help names its control files", c->source, c->mountpoint,
+			fs.read_only ? ", read-only" : "", c->mountpoint);
 	err = service_start(c->mountpoint);
 	if (err)
 		msg_error("the messages to the service manager: %s", strerror(-err));
@@ -419,7 +424,7 @@ int main(int argc, char **argv)
 	}
 	if (!c.server && check_mountpoint(&c))
 		goto out;
-	if (!c.foreground && !c.debug && go_background()) {
+	if (!c.foreground && !c.debug && go_background(&c)) {
 		fprintf(stderr, "%s: %s\n", command_name(), strerror(errno));
 		goto out;
 	}

@@ -109,7 +109,7 @@ os.mkdir("t/.groups/g1")
 for d, names in ((".", (".tabletf", ".snaps", ".schema", ".latest", ".x")), (".tabletfs", ("confg", "config.txt", "ctrl", "log2", ".config")),
                  (".snap", (".x", "a b")), ("t/.snap", (".x", "a b")), ("t/.families", (".x", ".schema")), ("t/.groups", (".x",)),
                  ("t/.families/f", ("gcs", "gc.txt", "gc~", ".gc", "groups", "typ", "mode", "acl")), ("t/.groups/g1", ("levels", "blocksize", ".x")),
-                 ("t/.scan", ("prefx=a", ".tsvs", ".json", "limit=", "reverse=maybe")), ("t/.scan/limit=1", (".rowss", ".cvs"))):
+                 ("t/.scan", ("prefx=a", ".tsvs", ".json", "limit=x", "reverse=maybe")), ("t/.scan/limit=1", (".rowss", ".cvs"))):
     for n in names:
         got = errno_of(os.open, d + "/" + n, new)
         if got not in ("EPERM", "EINVAL", "EROFS", "EOPNOTSUPP", "ENOENT"):

@@ -69,6 +69,30 @@ int clauses_help(struct buf *out)
 			     "opposite.\n");
 }
 
+/* How a value of the clause is written; "": the argument says it. */
+static const char *value_form(const struct clause_kind *k)
+{
+	if (k->type <= CLAUSE_TYPE_AFTER)
+		return "It is written as the names of files are: %2F for /.\n";
+	if (k->type == CLAUSE_TYPE_REGEX && k != &clause_kinds[CLAUSE_LUA])
+		return "A pattern is one of PCRE2 and matches the whole; %2F for /.\n";
+	if (k->type == CLAUSE_TYPE_TIME)
+		return "A time is in microseconds since 1970, or 2026-11-22T10:00:00Z, or an age such as 10d, or\n"
+		       "now, today, yesterday.\n";
+	return "";
+}
+
+int clause_help(enum clause clause, struct buf *out)
+{
+	const struct clause_kind *k = &clause_kinds[clause];
+
+	return buf_printf(out,
+		"%s%s   %s\n%s"
+		"Give the value, and the name is a directory: more clauses below it narrow the scan, and\n"
+		".rows, .latest, .tsv, .keys, .count and others are its results.  .help has them all.\n",
+		k->name, k->type == CLAUSE_TYPE_FLAG ? "=yes" : k->argument, k->help, value_form(k));
+}
+
 /* ---- values ---- */
 
 #define SHARE_NEEDED "it needs a share from 0.0001% to 100%, in steps of 0.0001%, such as 1% or 0.01"

@@ -46,6 +46,8 @@ bool clauses_admit_row(const struct clauses *c, struct tfs_bytes row);
 /* Narrows the bounds of the rows or of the qualifiers.  NULL is no bound; borrowed. */
 void bound_from(struct tfs_bytes *from, bool *after, struct tfs_bytes with, bool with_after);
 void bound_to(struct tfs_bytes *to, struct tfs_bytes with);
+/* Appends the description of one clause. */
+int clause_help(enum clause clause, struct buf *out) TFS_MUST;
 /* Appends the clauses, one a line. */
 int clauses_help(struct buf *out) TFS_MUST;
 

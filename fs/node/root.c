@@ -2,6 +2,7 @@
 /* The root: .tabletfs with its files, .snap and the tables. */
 #include "fs/base/reply.h"
 #include "fs/node/admin.h"
+#include "fs/node/help.h"
 #include "fs/node/kinds.h"
 #include "fs/node/list.h"
 #include "fs/node/schema/setting.h"
@@ -142,6 +143,7 @@ static const struct setting system_settings[] = {
 	{.name = "clients", .mode = 0444, .render = admin_render_clients},
 	{.name = "config", .mode = 0600, .render = admin_render_config, .apply = admin_apply_config},
 	{.name = "ctl", .mode = 0600, .render = admin_render_verbs, .apply = admin_apply_verbs},
+	{.name = "help", .mode = 0444, .render = help_render},
 	{.name = "log", .mode = 0400, .render = log_render, .read = log_read, .size = log_size},
 	{.name = "metrics", .mode = 0400, .render = admin_render_metrics},
 	{.name = "refused", .mode = 0444, .render = refusals_render},

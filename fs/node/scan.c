@@ -96,10 +96,60 @@ static int render_help(struct node *n, struct buf *out)
 	return clauses_help(out);
 }
 
+/* ---- the clauses as files ---- */
+
+/*
+ * A listing shows the clauses that can come next, as files NAME= that read as their help.  Some are
+ * directories, because they are used without a value: from= is all rows, as .splits names a table
+ * with one range, and values and qualifiers may be empty.  No clauses are listed below them, so find ends.
+ */
+#define IS_DIRECTORY(clause)                                                                                                       \
+	((clause) == CLAUSE_FROM || (clause) == CLAUSE_VALUE_IS || (clause) == CLAUSE_QPREFIX || (clause) == CLAUSE_QFROM ||       \
+		(clause) == CLAUSE_QTO || (clause) == CLAUSE_QAFTER || (clause) == CLAUSE_QUALIFIER || (clause) == CLAUSE_VALUE)
+static int render_clause(struct node *n, struct buf *out);
+
+static const struct setting scan_settings[] = {
+/* The name "/" is never looked up. */
+#define CLAUSE_SETTING(upper, clause, ...)                                                                                         \
+	{.name = IS_DIRECTORY(CLAUSE_##upper) ? "/" : clause "=", .mode = 0444, .render = render_clause},
+	CLAUSES(CLAUSE_SETTING){.name = ".help", .mode = 0444, .render = render_help}, {0}};
+
+static int render_clause(struct node *n, struct buf *out)
+{
+	return clause_help((enum clause)(setting_of(n) - scan_settings), out);
+}
+
+static int list_clauses(struct lister *l, struct list_entry *e)
+{
+	static const char *const names[] = {
+#define CLAUSE_NAME(upper, clause, ...) clause "=",
+		CLAUSES(CLAUSE_NAME)};
+	const struct tfs_bytes key = node_key(l->dir);
+	struct clauses c;
+	bool directory;
+	int err = scan_clauses(l->dir, NULL, fs_now_us(), &c);
+	const uint32_t given = c.partial || (key.n && key.p[key.n - 1] == '=') ? UINT32_MAX : c.given;
+
+	clauses_fini(&c);
+	if (err)
+		return err;
+	while (l->at.number < CLAUSE_COUNT && given >> l->at.number & 1)
+		l->at.number++;
+	if (l->at.number == CLAUSE_COUNT)
+		return 0;
+	directory = IS_DIRECTORY(l->at.number);
+	*e = (struct list_entry){.name = tfs_str(names[l->at.number]),
+		.kind = directory ? NODE_SCAN : NODE_SETTING,
+		.parent = l->dir,
+		.key = tfs_str(names[l->at.number]),
+		.unsure = directory};
+	l->at.number++;
+	return 1;
+}
+
 #define STREAM_CHILD(upper, name, ...) {name, NODE_SCAN_STREAM},
 static const struct fixed_child scan_children[] = {
 	{".rows", NODE_VIEW}, {".latest", NODE_VIEW}, {".run", NODE_RUN}, SCAN_STREAMS(STREAM_CHILD){0}};
-static const struct setting scan_settings[] = {{.name = ".help", .mode = 0444, .render = render_help}, {0}};
 
 const struct node_ops scan_ops = {
 	.traits = KIND_DIR | KIND_UNCACHED | KIND_SCAN,
@@ -109,7 +159,7 @@ const struct node_ops scan_ops = {
 	.settings = scan_settings,
 	.resolve = scan_resolve,
 	.find = scan_find,
-	.list = (const list_phase_fn[]){NULL},
+	.list = (const list_phase_fn[]){list_clauses, NULL},
 };
 
 /* ---- .run ---- */

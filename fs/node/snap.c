@@ -11,6 +11,7 @@
 #include "fs/base/access.h"
 #include "fs/base/reply.h"
 #include "fs/node/admin.h"
+#include "fs/node/help.h"
 #include "fs/node/kinds.h"
 #include "fs/node/list.h"
 #include "fs/node/schema/setting.h"
@@ -141,8 +142,11 @@ static int list_snapshots(struct lister *l, struct list_entry *e)
 	return list_names(l, e, all ? NODE_SNAP_ALL : NODE_SNAPSHOT, load_snapshots, all ? NULL : open_snapshot);
 }
 
+static const struct setting snaps_settings[] = {{.name = ".help", .mode = 0444, .render = help_render_snap}, {0}};
+
 const struct node_ops snaps_ops = {
 	.traits = KIND_DIR | KIND_UNCACHED,
+	.settings = snaps_settings,
 	.fixed_name = ".snap",
 	.attr = tree_owners_attr,
 	.names = SNAPSHOT_NAMES,

@@ -15,12 +15,14 @@
 #include "fs/base/user_count.h"
 #include "fs/file/cell.h"
 #include "fs/file/sequential.h"
+#include "fs/node/help.h"
 #include "fs/node/kinds.h"
 #include "fs/stream/stream.h"
 
 #include "engine/bulk/mutation_lines.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 
 #define MUTATE_MEMORY_ALL (2 * MUTATION_LINES_MAX)
@@ -48,7 +50,8 @@ static int mutate_open(struct sequential *s, int flags)
 	}
 	w->uid = fs_asker_uid();
 	s->state = w;
-	return 0;
+	/* A descriptor for reading only has no other answer. */
+	return (flags & O_ACCMODE) == O_RDONLY ? help_append_mutate(&w->lines.answer) : 0;
 }
 
 static void mutate_close(struct sequential *s, struct changes *c)
