@@ -83,6 +83,9 @@ RUN = {
     ("tabletfs-schema.5", 'owner = "root"; owner_group = "root"; mode = "0755";'):
         ("mkdir t; sed 's/u:alice/u:nobody/; s/g:audit:/g:'$(id -gn nobody)':/; s/\"www\"/\"'$(id -gn nobody)'\"/' \"$EXAMPLE\" >t/.schema",
          "[ $(cat t/.families/contents/gc) = maxversions=3 ] && [ $(cat t/.families/hits/type) = counter ]"),
+    ("tabletfs-schema.5", "echo 'protect = true;' >> TABLE/.schema"): (TABLE, "grep -q '^protect = true;' t/.schema && [ -d t/.families/f ] && echo 'protect = false;' >>t/.schema"),
+    ("tabletctl.1", "tabletctl create mnt/users login mail:maxversions=3"):
+        ("rm -rf users; cd $W", "[ $(cat mnt/users/.families/mail/gc) = maxage=30d ] && echo 'protect = false;' >>mnt/users/.schema && rmdir mnt/users"),
     ("tabletfs-schema.5", "maxversions=3"):
         ("mkdir -p t/.families/f; while read -r rule; do echo \"$rule\" >t/.families/f/gc; cat t/.families/f/gc; done <\"$EXAMPLE\" >$W/rules", "diff \"$EXAMPLE\" $W/rules"),
     ("tabletfs.1", "mkdir -p mnt"): ("mkdir $W/own; cd $W/own; mkdir data", "tabletctl check data"),

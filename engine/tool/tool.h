@@ -51,6 +51,8 @@ extern const struct command check_command, repair_command, dump_command, put_com
 	du_command, compact_command, ctl_command, config_command, status_command, bench_command, probe_command, keys_command,
 	serve_command, complete_command, cluster_command, init_command, adopt_command, drain_command, sql_command;
 
+extern const struct command create_command, ls_command, describe_command, drop_command, alter_command; /* table.c */
+
 /* Prints one line "tabletctl: ..." on standard error. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Complains about the use of subcommand c, and names its help.  fmt is a literal with an argument.  Is EXIT_CANNOT. */
