@@ -129,7 +129,122 @@ static int offer_names(const char *table, const char *typed, const struct row_fo
 	return 0;
 }
 
+/* The clause NAME=BYTES as a name. */
+static const char *clause_named(const char *name, struct tfs_bytes bytes)
+{
+	struct buf clause = {0}, path = {0};
+	const char *s;
+
+	if (buf_append(&clause, name, strlen(name)) || buf_append_bytes(&clause, bytes) ||
+		name_encode(NAME_ROW, buf_bytes(&clause), 0, &path))
+		no_memory();
+	s = text("%.*s", (int)path.n, (const char *)path.p);
+	buf_fini(&clause);
+	buf_fini(&path);
+	return s;
+}
+
+/* The qualifiers of a row, as F:Q with the escapes of tabletctl; both row and typed have them. */
+static int offer_qualifiers(const char *table, const char *row, const char *typed)
+{
+	const int family = (int)strcspn(typed, ":");
+	struct buf key = {0}, prefix = {0}, shown = {0};
+	const struct dirent *e;
+	DIR *d = NULL;
+
+	if (text_unescape(tfs_str(row), &key) == 0 && text_unescape(tfs_str(typed + family + 1), &prefix) == 0)
+		d = opendir(text("%s/.scan/%s/limit=1/family=%.*s/%s/qlimit=%d/.latest/%s/%.*s", table,
+			clause_named("from=", buf_bytes(&key)), family, typed, clause_named("qprefix=", buf_bytes(&prefix)),
+			ROWS_SHOWN, clause_named("", buf_bytes(&key)), family, typed));
+	while (d && (e = readdir(d))) {
+		if (e->d_name[0] == '.' || name_is_part(tfs_str(e->d_name)) || name_decode_text(tfs_str(e->d_name), &key))
+			continue;
+		buf_reset(&shown);
+		if (text_escape(buf_bytes(&key), &shown) || buf_u8(&shown, 0))
+			no_memory();
+		offer(text("%.*s:%s", family, typed, (const char *)shown.p), typed);
+	}
+	if (d)
+		closedir(d);
+	buf_fini(&key);
+	buf_fini(&prefix);
+	buf_fini(&shown);
+	return 0;
+}
+
+/* *key: the first row from `from` on that begins with the prefix.  Returns false if there is none. */
+static bool first_row(const char *table, struct tfs_bytes prefix, struct tfs_bytes from, struct buf *key)
+{
+	struct buf line = {0};
+	bool found = false;
+
+	buf_reset(key);
+	if (file_read_all(given(text("%s/.scan/%s%s%s/limit=1/.keys", table, prefix.n ? clause_named("prefix=", prefix) : "",
+				  prefix.n ? "/" : "", clause_named("from=", from))),
+		    HELP_BYTES_MAX, &line) == 0 &&
+		line.n)
+		found = text_unescape(tfs_bytes_of(line.p, line.n - 1), key) == 0;
+	buf_fini(&line);
+	return found;
+}
+
+/* The keys of rows up to the next byte that is no letter or digit: one scan of one row finds each. */
+static void offer_prefixes(const char *table, const char *before, const char *typed)
+{
+	struct buf prefix = {0}, key = {0}, from = {0};
+
+	if ((*typed && name_decode_text(tfs_str(typed), &prefix)) || buf_append_bytes(&from, buf_bytes(&prefix)))
+		goto out;
+	for (int i = 0; i < ROWS_SHOWN && first_row(table, buf_bytes(&prefix), buf_bytes(&from), &key); i++) {
+		size_t n = prefix.n;
+
+		while (n < key.n &&
+			(key.p[n] >= 0x80 || key.p[n] == '_' || (key.p[n] >= '0' && key.p[n] <= '9') ||
+				((key.p[n] | 0x20) >= 'a' && (key.p[n] | 0x20) <= 'z')))
+			n++;
+		n += n < key.n;
+		offer(text("%s%s", before, clause_named("prefix=", tfs_bytes_of(key.p, n))), text("%sprefix=%s", before, typed));
+		if (buf_set(&from, key.p, n))
+			no_memory();
+		while (from.n && from.p[from.n - 1] == 0xff)
+			from.n--;
+		if (!from.n)
+			break;
+		from.p[from.n - 1]++;
+	}
+out:
+	buf_fini(&prefix);
+	buf_fini(&key);
+	buf_fini(&from);
+}
+
 /* ---- paths ---- */
+
+/* The names that a directory lists. */
+static int offer_entries(const char *dir, const char *before, const char *typed, const char *behind)
+{
+	DIR *d = opendir(dir);
+	const struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (e->d_name[0] != '.')
+			offer(text("%s%s%s", before, e->d_name, behind), text("%s%s", before, typed));
+	if (d)
+		closedir(d);
+	return 0;
+}
+
+static int offer_families(const char *table, const char *before, const char *typed, const char *behind)
+{
+	return offer_entries(text("%s/.families", table), before, typed, behind);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
 
 /* The path that the shell would pass to the program. */
 static const char *expanded(const char *typed)
@@ -157,6 +272,20 @@ static void offer_clause(const char *first, const char *line, const char *typed)
 	word = strcmp(equals + 1, "TIME") == 0 ? times : strcmp(equals + 1, "yes") == 0 ? flags : none;
 	for (; *word; word++)
 		offer(text("%.*s%.*s%s", before, typed, name, first, *word), typed);
+}
+
+/* The values of prefix= and family= come from the table. */
+static void offer_clause_value(const char *table, const char *before, const char *typed)
+{
+	const char *last;
+
+	if (strncmp(typed, "prefix=", 7) == 0)
+		offer_prefixes(table, before, typed + 7);
+	if (strncmp(typed, "family=", 7) != 0)
+		return;
+	last = strrchr(typed, ',');
+	last = last ? last + 1 : typed + 7;
+	offer_families(table, text("%s%.*s", before, (int)(last - typed), typed), last, "");
 }
 
 /* The control names of a table, which ls does not list. */
@@ -206,28 +335,22 @@ static int offer_path(const char *typed)
 		return offer_tables(dir, typed);
 	dir = expanded(text("%.*s", (int)(slash - typed), typed));
 	before = text("%.*s/", (int)(slash - typed), typed);
+	if (strcmp(base_name(dir), ".snap") == 0 && access(text("%s/.help", dir), F_OK) == 0)
+		return offer_entries(dir, before, slash + 1, "/"); /* the shells find no names below a name that is not listed */
 	if (access(text("%s/.scan/.help", dir), F_OK) == 0)
 		return slash[1] == '.' ? offer_controls(before, typed)
 				       : offer_names(dir, slash + 1, &(struct row_form){false, before, "/"});
-	if (access(text("%s/.help", dir), F_OK) == 0 && access(text("%s/.count", dir), F_OK) == 0)
+	if (access(text("%s/.help", dir), F_OK) == 0 && access(text("%s/.count", dir), F_OK) == 0) {
+		const char *scan = strstr(dir, "/.scan");
+
+		if (scan)
+			offer_clause_value(text("%.*s", (int)(scan - dir), dir), before, slash + 1);
 		return each_line_of(text("%s/.help", dir), offer_clause, typed);
+	}
 	return EXIT_FILES;
 }
 
 /* ---- families, verbs ---- */
-
-static int offer_families(const char *table, const char *typed, const char *behind)
-{
-	DIR *d = opendir(text("%s/.families", table));
-	const struct dirent *e;
-
-	while (d && (e = readdir(d)))
-		if (e->d_name[0] != '.')
-			offer(text("%s%s", e->d_name, behind), typed);
-	if (d)
-		closedir(d);
-	return 0;
-}
 
 static void offer_first(const char *first, const char *line, const char *typed)
 {
@@ -323,10 +446,10 @@ static int offer_value(const struct typed *t, const char *typed)
 	if (strcmp(t->option, "format") == 0)
 		return offer_each(t->command == &scan_command ? of_scan : t->command == &run_command ? of_run : formats, typed);
 	if (strcmp(t->option, "where") == 0 && t->operands)
-		return offer_families(t->operand[0], typed, ":");
+		return offer_families(t->operand[0], "", typed, ":");
 	if (strcmp(t->option, "rows") == 0)
 		return EXIT_FILES;
-	return strcmp(t->option, "family") == 0 && t->operands ? offer_families(t->operand[0], typed, "") : 0;
+	return strcmp(t->option, "family") == 0 && t->operands ? offer_families(t->operand[0], "", typed, "") : 0;
 }
 
 static int offer_operand(const struct typed *t, const char *typed)
@@ -340,7 +463,8 @@ static int offer_operand(const struct typed *t, const char *typed)
 	case 'r':
 		return offer_keys(t->operand[0], typed);
 	case 'c':
-		return offer_families(t->operand[0], typed, ":");
+		return strchr(typed, ':') ? offer_qualifiers(t->operand[0], t->operand[1], typed)
+					  : offer_families(t->operand[0], "", typed, ":");
 	case 'v':
 		return each_line_of(verbs_of(t->operand[0]), offer_first, typed);
 	case 'a':
