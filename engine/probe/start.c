@@ -156,7 +156,7 @@ int probe_mount_options(const char *dir, char **why)
 
 	if (err)
 		return err;
-	/* Without /proc the probe itself finds out. */
+	/* If there is no /proc, the probe still finds unsafe storage by its own steps. */
 	snprintf(path, sizeof(path), "/proc/%ld/mountinfo", (long)getpid());
 	bad = file_read_all(path, MOUNTINFO_MAX, &b) == 0 && buf_u8(&b, 0) == 0 &&
 		probe_mount_caches((const char *)b.p, major(st.st_dev), minor(st.st_dev));

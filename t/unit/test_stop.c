@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time that the waits of one request have together. */
+/* One request has one timeout, which all of its waits share (engine/base/stop.h). */
 #include "engine/base/clock.h"
 #include "engine/base/outcome.h"
 #include "engine/base/stop.h"
