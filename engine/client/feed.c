@@ -392,8 +392,15 @@ int tfs_feed_next(struct tfs_feed *f, struct tfs_feed_change *change)
 			full = full || f->v[i].a.exists;
 		}
 		r = round_end(f);
-		if (r || (!beyond && !full) || (!full && rounds >= ROUNDS_MOST))
+		if (r || (!beyond && !full))
 			return user_errno(r);
+		if (!full && rounds >= ROUNDS_MOST) {
+			/* A caller that waits must come back: no write tells it that the clock of that server has moved. */
+			mutex_lock(&f->t->store->lock);
+			f->waiter.ready = true;
+			mutex_unlock(&f->t->store->lock);
+			return 0;
+		}
 		if (!full && rounds >= ROUNDS_AT_ONCE)
 			(void)usleep(PAUSE_US); /* the clock of a server is behind that of another */
 	}

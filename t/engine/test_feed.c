@@ -5,6 +5,7 @@
  * splits, merges, flushes, compactions and openings come between.
  */
 #include "t/engine/lib.h"
+#include "t/lib/file_faults.h"
 #include "t/lib/share.h"
 
 #include <malloc.h>
@@ -416,10 +417,59 @@ static void test_truncation(void **state)
 	close_store();
 }
 
+/* ---- a full disk ---- */
+
+static _Atomic int64_t now_us = INT64_C(1700000000000000);
+
+static int64_t test_clock(void *arg)
+{
+	return now_us;
+}
+
+static _Atomic unsigned refused;
+
+static int no_promises(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	const bool writes = op == FILE_OP_WRITE && strstr(path, "/lock/") != NULL;
+
+	refused += writes;
+	return writes ? -ENOSPC : 0;
+}
+
+/* The time up to which changes are complete cannot be promised anew, so only changes up to the last promise are listed. */
+static void test_full_disk(void **state)
+{
+	struct tfs_feed_change c;
+	struct tfs_feed *f;
+
+	hooks.clock = clock_new(test_clock, NULL);
+	open_store();
+	set_schema();
+	assert_int_equal(store_put(table, TFS_S("row"), "f", TFS_S("q"), tfs_at(1), TFS_S("old"), 0), 0);
+	tfs_feed_free(open_feed(NULL)); /* promises a second more than it must */
+	now_us += 60 * INT64_C(1000000);
+	assert_int_equal(store_put(table, TFS_S("row"), "f", TFS_S("q"), tfs_at(2), TFS_S("new"), 0), 0);
+	file_set_hook(no_promises, NULL);
+	f = open_feed(NULL);
+	assert_int_equal(tfs_feed_next(f, &c), 1);
+	assert_int_equal(c.ts, 1);
+	assert_int_equal(tfs_feed_next(f, &c), 0);
+	assert_true(refused > 0);
+	file_set_hook(NULL, NULL);
+	assert_int_equal(tfs_feed_next(f, &c), 1);
+	assert_int_equal(c.ts, 2);
+	assert_int_equal(tfs_feed_next(f, &c), 0);
+	tfs_feed_free(f);
+	close_store();
+	clock_free(hooks.clock);
+	hooks.clock = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_truncation, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_full_disk, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_memory, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_histories, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_follower, setup_options, test_dir_teardown),

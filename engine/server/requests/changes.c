@@ -12,6 +12,7 @@
  * The answer has the places of changes that the user may not read, so that all readers count alike.  A place has the row's key.  So a
  * sender that may not act for others must be allowed to read all families.
  */
+#include "engine/base/file.h"
 #include "engine/server/requests/requests.h"
 #include "engine/server/storage/storage.h"
 
@@ -56,6 +57,11 @@ int changes_serve(struct server *s, struct served_tablet *served, const struct t
 		clock_raise_commit(s->o.clock, q->until_us);
 	c.until_us = clock_commit(s->o.clock);
 	err = clock_promise(s, c.until_us);
+	/* On a full disk the changes up to the last promise can be read. */
+	if (is_no_space(err) && clock_promised(s)) {
+		c.until_us = clock_promised(s) < c.until_us ? clock_promised(s) : c.until_us;
+		err = 0;
+	}
 	if (!err)
 		err = tablet_changes(served->tablet, &c, &out);
 	free(readable);

@@ -21,6 +21,7 @@
  * then only a clock that was set back can hide a change from a reader.
  */
 #include "engine/server/storage/storage.h"
+#include "engine/base/file.h"
 #include "engine/base/msg.h"
 
 #include <errno.h>
@@ -128,7 +129,7 @@ void clock_mark_start(struct server *s)
 int clock_promise(struct server *s, int64_t us)
 {
 	struct clock_mark *x = s->mark;
-	uint64_t stored, version;
+	uint64_t stored = 0, version;
 	uint8_t bytes[8];
 	int64_t to = us + PROMISE_US;
 	int err = 0;
@@ -150,11 +151,18 @@ int clock_promise(struct server *s, int64_t us)
 		if (!err)
 			err = lock_put(s->locks, "commits", tfs_bytes_of(bytes, sizeof(bytes)), version, NULL);
 	} while (err == -VERSION_CHANGED);
-	if (err)
+	if (is_no_space(err))
+		to = (int64_t)stored;
+	else if (err)
 		return err;
 	for (int64_t before = x->promised_us; before < to && !atomic_compare_exchange_weak(&x->promised_us, &before, to);)
 		;
-	return 0;
+	return err;
+}
+
+int64_t clock_promised(struct server *s)
+{
+	return s->mark->promised_us;
 }
 
 int clock_keep_promises(struct server *s)

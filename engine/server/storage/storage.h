@@ -25,6 +25,8 @@ extern const struct server_part mark_part;
 void clock_mark_start(struct server *s); /* reads the mark, and begins to save it.  Call it before tablets are loaded */
 /* On 0 no server draws a time of commit up to us for a tablet that it loads later. */
 int clock_promise(struct server *s, int64_t us) TFS_MUST;
+/* The latest time for which this holds already, which a full disk does not change; 0: there is none. */
+int64_t clock_promised(struct server *s);
 /* Before tablets are loaded: later times of commit are above all that were promised. */
 int clock_keep_promises(struct server *s) TFS_MUST;
 /* Appends a clause, with "; " at its end, to the status line "attention" if the clock is not trusted. */
