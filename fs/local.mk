@@ -4,7 +4,7 @@
 # without a store.
 fs_sources = \
 	%D%/stream/bulk.c \
-	%D%/http/http.h %D%/http/documents.c \
+	%D%/http/http.h %D%/http/documents.c %D%/http/history.c %D%/http/history.h \
 	%D%/loop.c %D%/daemon.h %D%/main.c %D%/memory.c %D%/mountpoint.c %D%/remount.c %D%/options.c %D%/options.h %D%/server.c %D%/service.c %D%/session.c %D%/session.h \
 	%D%/request/acl.c %D%/request/change.c %D%/request/lookup.c %D%/request/scanning.c %D%/request/readdir.c %D%/request/request.h %D%/request/stream.c \
 	%D%/request/stream.h %D%/request/xattr.c \
@@ -22,7 +22,7 @@ fs_sources = \
 	%D%/base/access.c %D%/base/access.h %D%/base/ahead.c %D%/base/ahead.h %D%/base/cache.c %D%/base/cache.h %D%/base/dir_time.c %D%/base/dir_time.h %D%/base/extra.c %D%/base/extra.h \
 	%D%/base/fs.c %D%/base/fs.h %D%/base/node.c %D%/base/node.h \
 	%D%/base/node_ops.c %D%/base/node_ops.h %D%/base/permit.c %D%/base/permit.h %D%/base/notify.c %D%/base/notify.h %D%/base/reply.c \
-	%D%/base/reply.h %D%/base/node_memory.c %D%/base/node_memory.h %D%/base/renumber.c %D%/base/renumber.h %D%/base/sender.c %D%/base/sender.h %D%/base/user_count.c %D%/base/user_count.h
+	%D%/base/reply.h %D%/base/node_memory.c %D%/base/node_memory.h %D%/base/renumber.c %D%/base/renumber.h %D%/base/slow.c %D%/base/slow.h %D%/base/sender.c %D%/base/sender.h %D%/base/user_count.c %D%/base/user_count.h
 
 bin_PROGRAMS += tabletfs
 tabletfs_SOURCES = $(fs_sources)

@@ -51,6 +51,7 @@
 #include "engine/base/msg.h"
 #include "engine/base/stop.h"
 #include "engine/base/tree.h"
+#include "fs/base/slow.h"
 #include "fs/base/access.h"
 #include "fs/base/notify.h"
 #include "fs/base/reply.h"
@@ -439,6 +440,11 @@ static bool loop_ends_wait(bool silent)
 static void serve(const struct fuse_buf *buf, uint64_t taken_us)
 {
 	struct fuse_in_header *h = buf->mem;
+	const uint64_t since_us = monotonic_us();
+	uint32_t opcode;
+	bool waited;
+	pid_t pid;
+	uid_t uid;
 
 	if (fs.shared) {
 		stop_wait_begin(taken_us, loop.timeout_us);
@@ -451,8 +457,14 @@ static void serve(const struct fuse_buf *buf, uint64_t taken_us)
 	h->gid = fs_gid_across(h->gid);
 	refuse_begin();
 	fs_asked_by(h->uid, h->gid, (pid_t)h->pid);
+	opcode = h->opcode; /* libfuse may use the memory for the answer */
+	pid = (pid_t)h->pid;
+	uid = h->uid;
 	fuse_session_process_buf(fs.session, buf);
+	waited = self->waits; /* a request for changes to come is not slow */
 	self->waits = false;
+	if (!waited)
+		slow_note(opcode, pid, uid, since_us);
 }
 
 /* Serves queued requests outside the loop. */

@@ -21,6 +21,7 @@
  * when it closes, it ends the daemon, unless a service manager waits for the
  * daemon's messages.
  */
+#include "engine/base/units.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/daemon/http.h"
@@ -299,7 +300,12 @@ static int mount_begin(const struct command *c)
 /* The store is open and, unless the program is a server, mounted. */
 static int serve(const struct command *c, const sigset_t *signals)
 {
-	int err = documents_start();
+	uint64_t slow_us = 1000000;
+	int err;
+
+	if (c->slow)
+		(void)!units_duration(c->slow, &slow_us); /* checked */
+	err = documents_start(c->name, slow_us);
 
 	if (err)
 		msg_error("the HTTP server cannot start: %s", strerror(-err));
@@ -319,7 +325,7 @@ static int serve(const struct command *c, const sigset_t *signals)
 	if (err)
 		msg_error("the daemon ended: %s", strerror(-err));
 	foreign_stop();
-	http_stop();
+	documents_stop();
 	return err;
 }
 

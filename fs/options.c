@@ -30,6 +30,7 @@ enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ, KEY_ALLOW_OTHER, KEY_ALLOW_ROOT
 	OPTION("-f", foreground), OPTION("-h", help), OPTION("--help", help), OPTION("-V", version), OPTION("--version", version), \
 		OPTION("--print-config", print), {"--check-config %s", offsetof(struct command, check), 0}, OPTION("sync", sync),  \
 		OPTION("nocreate", no_create), {"config=%s", offsetof(struct command, config), 0},                                 \
+		{"name=%s", offsetof(struct command, name), 0},                                                                    \
 	{                                                                                                                          \
 		"http=%s", offsetof(struct command, http), 0                                                                       \
 	}
@@ -38,8 +39,8 @@ static const struct fuse_opt server_spec[] = {BOTH, OPTION("while-used", while_u
 static const struct fuse_opt mount_spec[] = {BOTH, OPTION("-d", debug), OPTION("debug", debug), OPTION("-s", single),
 	OPTION("quiet", quiet), OPTION("latest", latest), {"timeout=%s", offsetof(struct command, timeout), 0},
 	{"coherence=%s", offsetof(struct command, coherence), 0}, {"keys=%s", offsetof(struct command, keys), 0},
-	{"ssh=%s", offsetof(struct command, ssh), 0}, FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW),
-	FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD),
+	{"ssh=%s", offsetof(struct command, ssh), 0}, {"slow=%s", offsetof(struct command, slow), 0}, FUSE_OPT_KEY("ro", KEY_RO),
+	FUSE_OPT_KEY("rw", KEY_RW), FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nouser", FUSE_OPT_KEY_DISCARD),
@@ -117,7 +118,8 @@ static int take_argument(void *data, const char *arg, int key, struct fuse_args 
 	"    -o sync                every commit is on disk before it is acknowledged\n"                                           \
 	"    -o nocreate            make no store in a directory that is absent or empty\n"                                        \
 	"    -o config=FILE         settings (default " DEFAULT_CONFIG ", if there is one)\n"                                      \
-	"    -o http=ADDR:PORT      metrics and a status page over HTTP\n"
+	"    -o http=ADDR:PORT      metrics and a status page over HTTP\n"                                                         \
+	"    -o name=NAME           the name of the store on the status page\n"
 
 static int server_help(void)
 {
@@ -152,6 +154,7 @@ int command_help(bool server)
 	      "    -s                     serve with a single thread\n" HELP_FOR_BOTH
 	      "    -o ro                  read-only, everything cached\n"
 	      "    -o remount,OPTIONS     change ro, rw, noatime and other options of the kernel\n"
+	      "    -o slow=TIME           the status page lists requests that take longer (default 1s)\n"
 	      "    -o quiet               chmod and chown of cells succeed without effect\n"
 	      "    -o latest              tables show plain names, newest versions only\n"
 	      "    -o timeout=TIME        how long calls wait for the server of unix:DATADIR or HOST:DATADIR\n"
@@ -355,7 +358,7 @@ static int parse_again(struct command *c, struct fuse_args *args, const char *co
 /* Returns true if -o timeout and -o coherence are times, and a server's source is a data directory. */
 static bool is_right(const struct command *c)
 {
-	uint64_t timeout_us, coherence_us;
+	uint64_t timeout_us, coherence_us, slow_us;
 
 	if (c->coherence && (!units_duration(c->coherence, &coherence_us) || coherence_us < 500000 || coherence_us > 60000000)) {
 		fprintf(stderr, "%s: coherence=%s: must be from 500ms to 60s\n", command_name(), c->coherence);
@@ -363,6 +366,10 @@ static bool is_right(const struct command *c)
 	}
 	if (c->timeout && (!units_duration(c->timeout, &timeout_us) || timeout_us < 1000000 || timeout_us > 60000000)) {
 		fprintf(stderr, "%s: timeout=%s: must be from 1s to 60s\n", command_name(), c->timeout);
+		return false;
+	}
+	if (c->slow && (!units_duration(c->slow, &slow_us) || slow_us < 1000)) {
+		fprintf(stderr, "%s: slow=%s: must be a time of at least 1ms\n", command_name(), c->slow);
 		return false;
 	}
 	if (c->ssh && strlen(c->ssh) >= sizeof(c->settings.ssh)) {
@@ -450,6 +457,8 @@ void command_free(struct command *c)
 	free(c->keys);
 	free(c->listen);
 	free(c->ssh);
+	free(c->name);
+	free(c->slow);
 }
 
 /* The line of the file that sets mount_options, which libfuse checks without its place. */

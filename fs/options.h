@@ -19,6 +19,7 @@ struct command {
 	char *keys;                /* the value of -o keys=FILE, absolute; NULL: not given */
 	char *listen;              /* the value of a server's -o listen=ADDR:PORT; NULL: not given */
 	char *ssh;                 /* the value of -o ssh=COMMAND; NULL: not given */
+	char *name, *slow;         /* the values of -o name=NAME and -o slow=TIME; NULL: not given */
 	char *check;               /* the file of --check-config */
 	int foreground, debug, single, help, version, print;
 	int read_only, sync, no_create, quiet, latest, while_used;

@@ -389,6 +389,11 @@ int http_start(const struct http_contents *c)
 	return http.daemon ? 0 : errno ? -errno : -ENOMEM;
 }
 
+bool http_is_wanted(void)
+{
+	return http.socket >= 0;
+}
+
 void http_stop(void)
 {
 	if (http.daemon)

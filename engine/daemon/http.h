@@ -29,6 +29,8 @@ struct http_contents {
 };
 /* Starts the thread, if http_listen was called.  Call it when the documents can be rendered.  Copies c. */
 int http_start(const struct http_contents *c) TFS_MUST;
+/* Returns true if http_listen was called. */
+bool http_is_wanted(void);
 /* Ends the thread and closes all connections.  Does nothing if there is no server. */
 void http_stop(void);
 

@@ -15,11 +15,14 @@
 #include "engine/base/msg.h"
 #include "engine/base/name.h"
 #include "engine/daemon/http.h"
+#include "fs/base/slow.h"
+#include "fs/http/history.h"
 #include "fs/node/admin.h"
 
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define KEY_SHOWN 200u
 #define TABLETS_SHOWN 5000u
@@ -224,7 +227,9 @@ static int hide_names(struct tfs_bytes text, struct buf *out)
 	int err = 0;
 
 	while (!err && bytes_line(&text, &line)) {
-		if (bytes_has_prefix(line, tfs_str("attention ")) && !bytes_eq(line, tfs_str("attention    none")))
+		if (bytes_has_prefix(line, tfs_str("attention    none")))
+			line = tfs_str("attention    none");
+		else if (bytes_has_prefix(line, tfs_str("attention ")))
 			line = tfs_str("attention    yes; the reason needs a token");
 		if (bytes_has_prefix(line, tfs_str("mount ")))
 			line = tfs_str("mount        the paths need a token");
@@ -235,6 +240,77 @@ static int hide_names(struct tfs_bytes text, struct buf *out)
 			err = buf_u8(out, '\n');
 	}
 	return err;
+}
+
+/* ---- the name, the history, slow requests and snapshots ---- */
+
+static const char *given_name; /* NULL: none */
+
+/* The setting, or the host and, for clients with the token, the data directory. */
+static json_t *store_name(bool named)
+{
+	char host[256] = "", text[sizeof(host) + 1100];
+
+	if (given_name)
+		return text_of(tfs_str(given_name), SIZE_MAX);
+	if (gethostname(host, sizeof(host) - 1))
+		host[0] = 0;
+	snprintf(text, sizeof(text), "%s%s%s", host, named ? ":" : "", named ? fs.source : "");
+	return text_of(tfs_str(text), SIZE_MAX);
+}
+
+/* Minutes as [time, requests a second, seconds, bytes of the store, bytes compacted a second]. */
+static json_t *history_json(void)
+{
+	struct history_minute v[HISTORY_MINUTES];
+	unsigned n = history_minutes(v);
+	json_t *all = json_array();
+
+	for (unsigned i = 0; all && i < n; i++)
+		if (json_array_append_new(all,
+			    json_pack("[I, f, f, I, f]", (json_int_t)v[i].time, v[i].requests, v[i].seconds_99,
+				    (json_int_t)v[i].store_bytes, v[i].compacted)))
+			break;
+	return all;
+}
+
+static json_t *slow_json(void)
+{
+	struct slow_request v[SLOW_MOST];
+	unsigned n = slow_list(v);
+	json_t *all = json_array();
+
+	for (unsigned i = 0; all && i < n; i++)
+		if (json_array_append_new(all,
+			    json_pack("{s:I, s:I, s:s, s:i, s:I, s:o}", "time", (json_int_t)v[i].ended, "us", (json_int_t)v[i].us,
+				    "request", slow_name(v[i].opcode), "process", (int)v[i].pid, "user", (json_int_t)v[i].uid,
+				    "program", text_of(tfs_str(v[i].program), SIZE_MAX))))
+			break;
+	return all;
+}
+
+static json_t *snapshots_json(void)
+{
+	unsigned n = 0;
+	struct history_snapshot *v = history_snapshots(&n);
+	json_t *all = json_array();
+
+	for (unsigned i = 0; all && i < n; i++)
+		if (json_array_append_new(all,
+			    json_pack("{s:s, s:s, s:I, s:I, s:I}", "table", v[i].table, "name", v[i].name, "time_us",
+				    (json_int_t)v[i].time_us, "bytes", (json_int_t)v[i].bytes, "pinned",
+				    (json_int_t)v[i].pinned_bytes)))
+			break;
+	free(v);
+	return all;
+}
+
+static int put_named(json_t *root)
+{
+	return json_object_set_new(root, "messages", messages()) || json_object_set_new(root, "slow", slow_json()) ||
+			json_object_set_new(root, "snapshots", snapshots_json())
+		? -ENOMEM
+		: 0;
 }
 
 static int document_json(void *arg, bool named, struct buf *out)
@@ -248,18 +324,17 @@ static int document_json(void *arg, bool named, struct buf *out)
 	if (!err && !named)
 		err = hide_names(buf_bytes(&status), &shown);
 	if (!err)
-		root = json_pack("{s:s, s:I, s:b, s:o}", "version", PACKAGE_VERSION, "time_us", (json_int_t)fs_now_us(), "named",
-			named, "status", pairs_of(buf_bytes(named ? &status : &shown)));
+		root = json_pack("{s:s, s:o, s:I, s:I, s:I, s:b, s:o, s:o}", "version", PACKAGE_VERSION, "name", store_name(named),
+			"time_us", (json_int_t)fs_now_us(), "started_us", (json_int_t)fs.started_us, "slow_us",
+			(json_int_t)slow_limit(), "named", named, "history", history_json(), "status",
+			pairs_of(buf_bytes(named ? &status : &shown)));
 	if (!err && !root)
 		err = -ENOMEM;
 	if (!err && named) {
 		all.tables = json_array();
 		err = json_object_set_new(root, "tables", all.tables) ? -ENOMEM : put_tables(&all);
 		if (!err)
-			err = json_object_set_new(root, "more", json_boolean(all.more)) ||
-					json_object_set_new(root, "messages", messages())
-				? -ENOMEM
-				: 0;
+			err = json_object_set_new(root, "more", json_boolean(all.more)) ? -ENOMEM : put_named(root);
 	}
 	if (!err) {
 		text = json_dumps(root, JSON_COMPACT);
@@ -283,15 +358,35 @@ static int document_status(void *arg, bool named, struct buf *out)
 	return err;
 }
 
-int documents_start(void)
+/* For a monitor that wants a status code only: 200, or 503 if the store does not answer. */
+static int document_health(void *arg, bool named, struct buf *out)
+{
+	uint64_t total, available;
+	int err = tfs_space(fs.store, &total, &available);
+
+	return err ? err : buf_printf(out, "ok\n");
+}
+
+int documents_start(const char *name, uint64_t slow_us)
 {
 	static const struct http_document documents[] = {
 		{"/metrics", "text/plain; version=0.0.4; charset=utf-8", document_metrics},
 		{"/status", "text/plain; charset=utf-8", document_status},
 		{"/status.json", "application/json", document_json},
+		{"/healthz", "text/plain; charset=utf-8", document_health},
 		{0},
 	};
 	const struct http_contents c = {.documents = documents, .page = document_page, .page_bytes = document_page_bytes};
 
+	given_name = name;
+	slow_set_limit(slow_us);
+	if (http_is_wanted() && history_start())
+		msg_error("the status page has no history: no thread can be started");
 	return http_start(&c);
+}
+
+void documents_stop(void)
+{
+	http_stop();
+	history_stop();
 }

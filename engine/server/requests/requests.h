@@ -41,6 +41,11 @@ void traffic_tablet(struct served_tablet *served, enum table_traffic what, uint6
 void traffic_tablet_read(struct served_tablet *served);                                 /* counts one read, by sampling */
 _Atomic uint64_t *traffic_refusals(struct traffic *t);                                  /* TS_REFUSALS counts */
 uint64_t traffic_failures(const struct traffic *t);                                     /* requests for user tables that failed */
+/* When the number of errors in the log was last seen to rise; 0: there is none. */
+time_t traffic_error_time(struct traffic *t);
+/* Notes the causes of `attention', which are seen now.  traffic_cause appends the last ones, if there are any. */
+void traffic_set_cause(struct traffic *t, struct tfs_bytes text);
+int traffic_cause(struct traffic *t, struct buf *out, time_t *seen) TFS_MUST;
 time_t traffic_since(const struct traffic *t);                                          /* the start of the counts */
 int traffic_status(struct server *s, enum request_kind kind, struct buf *out) TFS_MUST; /* appends "12, 50 % within 16 us, ..." */
 int traffic_metrics(struct server *s, struct buf *out) TFS_MUST;

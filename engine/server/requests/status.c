@@ -17,7 +17,7 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
-#define NUMBERS_MAX 64
+#define NUMBERS_MAX 72
 
 /* Sums the counter at an offset in tablet_env over the environments of root, METADATA and user tablets. */
 static uint64_t counter_sum(struct server *s, size_t at)
@@ -57,6 +57,9 @@ static int deletion_overdue(struct server *s, uint64_t *us)
 }
 
 /* **used counts the bytes of the store, with its log and its reserve. */
+/* An error calls attention for so long. */
+#define ERROR_SHOWN_S 600
+
 static int disk_numbers(struct server *s, uint64_t *used, uint64_t *size, uint64_t *available)
 {
 	struct statvfs v;
@@ -71,6 +74,8 @@ static int disk_numbers(struct server *s, uint64_t *used, uint64_t *size, uint64
 	return 0;
 }
 
+static int put_causes(struct server *s, struct buf *out) TFS_MUST;
+
 static int list_numbers(struct server *s, struct number *v, unsigned *count)
 {
 	struct sst_cache_stats c;
@@ -79,6 +84,8 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	struct clock_state clock;
 	uint64_t longest_us = 0, overdue_us = 0, used = 0, size = 0, available = 0;
 	struct table_counts counts;
+	struct buf causes = {0};
+	bool attention;
 	unsigned n = 0;
 	int err = served_sum(s, &sums);
 
@@ -86,6 +93,12 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 		err = disk_numbers(s, &used, &size, &available);
 	if (!err)
 		err = deletion_overdue(s, &overdue_us);
+	if (!err)
+		err = put_causes(s, &causes);
+	if (!err && causes.n)
+		traffic_set_cause(s->traffic, buf_bytes(&causes));
+	attention = causes.n > 0;
+	buf_fini(&causes);
 	if (err)
 		return err;
 	clock_get_state(s->o.clock, &clock);
@@ -138,6 +151,9 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	ADD("request_failures", "requests for user tables that failed for damage, disk space or memory",
 		traffic_failures(s->traffic), false);
 	ADD("snapshots", "snapshots, one for each table that one was made of", counts.snapshots, true);
+	ADD("snapshots_pinned_bytes", "bytes of SSTables that only snapshots use, or more", sums.pinned_bytes, true);
+	ADD("tables_near_quota", "tables with more than nine tenths of their quota", counts.near_quota, true);
+	ADD("attention", "1 while the status calls attention", attention, true);
 	ADD("flushed_bytes", "bytes written by minor compactions", COUNTER(bytes_flushed), false);
 	ADD("compacted_bytes_in", "bytes read by merging and major compactions", COUNTER(bytes_compacted_in), false);
 	ADD("compacted_bytes_out", "bytes written by merging and major compactions", COUNTER(bytes_compacted_out), false);
@@ -187,14 +203,13 @@ static int put_refused(struct buf *out, const char *file)
 		strncmp(file, "snapshots/", 10) == 0 ? "snapshot" : "table", name ? name + 1 : file);
 }
 
-/* Lists the conditions that an operator must act upon, or prints "none". */
-static int put_attention_line(struct server *s, struct buf *out)
+/* Appends the conditions that an operator must act upon, separated by "; ". */
+static int put_causes(struct server *s, struct buf *out)
 {
 	struct table_counts counts = count_tables(s);
-	size_t before;
-	int err = buf_printf(out, "attention    ");
+	const size_t before = out->n;
+	int err = 0;
 
-	before = out->n;
 	for (unsigned i = 0; schemas_refused(s, i) && !err; i++)
 		err = put_refused(out, schemas_refused(s, i));
 	if (!err && replays_lost(s))
@@ -206,17 +221,51 @@ static int put_attention_line(struct server *s, struct buf *out)
 		err = buf_printf(out, "the disk is full: puts are refused until files are removed; ");
 	if (!err && msg_damage_count())
 		err = buf_printf(out, "damaged places of files: %u, see .tabletfs/log; ", msg_damage_count());
-	else if (!err && msg_error_count())
+	else if (!err && time(NULL) - traffic_error_time(s->traffic) < ERROR_SHOWN_S)
 		err = buf_printf(out, "errors since the start: %u, see .tabletfs/log; ", msg_error_count());
 	if (!err)
 		err = server_clock_attention(s, out);
-	if (!err && out->n == before)
-		return buf_printf(out, "none\n");
-	if (!err) {
+	if (!err && out->n > before)
 		out->n -= strlen("; ");
-		err = buf_u8(out, '\n');
-	}
 	return err;
+}
+
+static int put_time(struct buf *out, time_t t)
+{
+	char text[32];
+	struct tm tm;
+
+	strftime(text, sizeof(text), "%F %T %z", localtime_r(&t, &tm));
+	return buf_append(out, text, strlen(text));
+}
+
+/*
+ * The causes, or "none" and the last cause with the time at which it was last seen.  A cause is seen when
+ * the status or the metrics are read.
+ */
+static int put_attention_line(struct server *s, struct buf *out)
+{
+	struct buf causes = {0}, last = {0};
+	time_t seen = 0;
+	int err = put_causes(s, &causes);
+
+	if (!err && causes.n)
+		traffic_set_cause(s->traffic, buf_bytes(&causes));
+	if (!err)
+		err = buf_printf(out, "attention    ");
+	if (!err)
+		err = causes.n ? buf_append(out, causes.p, causes.n) : buf_printf(out, "none");
+	if (!err && !causes.n) {
+		err = traffic_cause(s->traffic, &last, &seen);
+		if (!err && last.n)
+			err = buf_printf(out, "; the last, until ") || put_time(out, seen) || buf_printf(out, ": ") ||
+					buf_append(out, last.p, last.n)
+				? -ENOMEM
+				: 0;
+	}
+	buf_fini(&causes);
+	buf_fini(&last);
+	return err ? err : buf_u8(out, '\n');
 }
 
 static int put_tables_line(struct server *s, struct buf *out)

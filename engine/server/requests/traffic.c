@@ -11,6 +11,7 @@
  */
 #include "engine/server/requests/requests.h"
 #include "engine/base/clock.h"
+#include "engine/base/msg.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,9 +37,51 @@ struct traffic {
 	struct latency times[REQUESTS];
 	_Atomic uint64_t failed, refused[TS_REFUSALS];
 	time_t since;      /* constant */
-	struct mutex lock; /* guards watchers */
+	struct mutex lock; /* guards the next members */
 	struct watcher watchers[WATCHERS];
+	char *cause;                   /* the last causes of `attention', and when they were last seen */
+	time_t cause_seen, error_seen; /* when the number of errors was last seen to rise */
+	unsigned errors;
 };
+
+time_t traffic_error_time(struct traffic *t)
+{
+	const unsigned errors = msg_error_count();
+	time_t seen;
+
+	mutex_lock(&t->lock);
+	if (errors > t->errors)
+		t->error_seen = time(NULL);
+	t->errors = errors;
+	seen = t->error_seen;
+	mutex_unlock(&t->lock);
+	return seen;
+}
+
+void traffic_set_cause(struct traffic *t, struct tfs_bytes text)
+{
+	char *copy = strndup((const char *)text.p, text.n), *old = copy;
+
+	mutex_lock(&t->lock);
+	if (copy) {
+		old = t->cause;
+		t->cause = copy;
+		t->cause_seen = time(NULL);
+	}
+	mutex_unlock(&t->lock);
+	free(old);
+}
+
+int traffic_cause(struct traffic *t, struct buf *out, time_t *seen)
+{
+	int err;
+
+	mutex_lock(&t->lock);
+	err = t->cause ? buf_append(out, t->cause, strlen(t->cause)) : 0;
+	*seen = t->cause_seen;
+	mutex_unlock(&t->lock);
+	return err;
+}
 
 _Atomic uint64_t *traffic_refusals(struct traffic *t)
 {
@@ -329,6 +372,7 @@ static int begin(struct server *s, struct task_pool *pool)
 
 static void end(struct server *s)
 {
+	free(s->traffic->cause);
 	mutex_fini(&s->traffic->lock);
 }
 

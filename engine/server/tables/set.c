@@ -425,6 +425,7 @@ int served_sum(struct server *s, struct served_sums *out)
 	struct served_sums sums = {0};
 	struct served_tablet **list;
 	struct tablet_stats st;
+	uint64_t used = 0;
 	int err = served_list(s, 0, &list, &sums.tablets);
 
 	if (err)
@@ -432,6 +433,8 @@ int served_sum(struct server *s, struct served_sums *out)
 	for (unsigned i = 0; i < sums.tablets; i++) {
 		tablet_get_stats(list[i]->tablet, &st);
 		sums.memory_bytes += st.memory_bytes;
+		if (list[i]->kind != KIND_USER || !list[i]->user_table->frozen)
+			used += st.disk_bytes;
 		if (list[i]->kind != KIND_USER || list[i]->user_table->frozen)
 			continue;
 		sums.user_files += st.files;
@@ -440,6 +443,7 @@ int served_sum(struct server *s, struct served_sums *out)
 	}
 	served_list_put(list, sums.tablets);
 	sums.disk_bytes = sst_cache_file_bytes(s->cache);
+	sums.pinned_bytes = sums.disk_bytes > used ? sums.disk_bytes - used : 0;
 	*out = sums;
 	return 0;
 }

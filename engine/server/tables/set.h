@@ -121,6 +121,8 @@ void set_end(struct server *s);
 /* Sums over all tablets.  A file that several tablets use counts once in disk_bytes; user_*: without snapshots. */
 struct served_sums {
 	uint64_t disk_bytes, memory_bytes, user_files;
+	uint64_t
+		pinned_bytes; /* of files that only snapshots use, or more: a file that two tablets use counts twice among the others */
 	unsigned tablets, user_tablets;
 	unsigned
 		behind; /* the number of user_tablets whose writers are slowed down, because too many files wait for a compaction */

@@ -383,6 +383,13 @@ void user_table_restrict(struct server *s, struct user_table *u, const struct sc
 	schema_put(old_by);
 }
 
+static bool is_near_quota(const struct user_table *u)
+{
+	const uint64_t quota = u->schema && !u->frozen ? u->schema->quota : 0;
+
+	return quota && u->used_bytes + u->since_bytes > quota - quota / 10;
+}
+
 struct table_counts tables_count(struct server *s)
 {
 	struct tables *tables = s->tables;
@@ -393,6 +400,7 @@ struct table_counts tables_count(struct server *s)
 		n.tables += !tables->v[i]->frozen;
 		n.snapshots += tables->v[i]->frozen;
 		n.salts_waiting += atomic_load(&tables->v[i]->salt_waits);
+		n.near_quota += is_near_quota(tables->v[i]);
 	}
 	n.held_longest_us = tables->held_longest_us;
 	mutex_unlock(&tables->lock);

@@ -165,6 +165,7 @@ int tables_see_term(struct server *s, uint64_t term, bool *deferred) TFS_MUST;
 /* ---- for the status ---- */
 struct table_counts {
 	unsigned tables, snapshots, salts_waiting;
+	unsigned near_quota;      /* tables with more than nine tenths of their quota */
 	uint64_t held_longest_us; /* the longest hold of a snapshot or clone */
 };
 struct table_counts tables_count(struct server *s);
