@@ -22,7 +22,7 @@
  *
  * Errors: functions return 0 (or a count) or -errno.  -EINVAL is the caller's mistake, -EBADMSG damage on disk, -EIO a failing
  * disk, -ENOSPC a full disk, -ENOMEM a lack of memory, -EROFS a write that was refused because the log cannot be written.
- * Outputs are written only on success.
+ * Outputs are written only on success.  tfs_error has the reason of an error as a text.
  * Threads: any function from any thread; one mutation, scan or info struct is used by one thread at a time.
  * Ownership: the caller owns the result of a _new, _open or _get call and ends it by the matching _free, _close or _put.
  * Bytes that the library lends (in a tfs_cell, in a tfs_tablet) are valid until the next call on the same scan, or until the
@@ -155,6 +155,14 @@ TFS_API int tfs_open(const char *source, const struct tfs_options *o, struct tfs
 TFS_API int tfs_close(struct tfs_store *s);
 /* Before a tfs_close that must not wait: each tfs_compact ends with -ECANCELED, from now on. */
 TFS_API void tfs_will_close(struct tfs_store *s);
+/*
+ * Why the calling thread's newest call failed, if it was about this store: one line that names the table and, where they
+ * matter, row, family, qualifier or clause.  "": it succeeded, or the error number says all that is known.  The text is valid
+ * until the thread's next call.  Calls of other threads do not change it.  tfs_mutation_new, tfs_mutation_put and the others
+ * that only collect, functions without a store, and those that return no error leave it as it is.  In a callback that reports
+ * an error, such as tfs_batch_options.failed, it is the reason of that error.  s NULL: forgets the text, and returns "".
+ */
+TFS_API const char *tfs_error(struct tfs_store *s);
 /* When it returns 0, every commit acknowledged before the call is on disk. */
 TFS_API int tfs_sync(struct tfs_store *s) TFS_CHECKED;
 /* *available_bytes: free space of the file system that holds the store.  *total_bytes: this plus the size of the store. */

@@ -283,14 +283,14 @@ for bad in foo=1 prefix limit=0 limit=x reverse=maybe family=nope row='((' since
 done
 like "$(daemon_log)" "plain/.scan/limit=x: it needs a number" "the log has the reason"
 tail -n 1 .tabletfs/log >"$W/last"
-like "$(cat "$W/last")" "the regular expression is not valid" "  of a pattern"
+like "$(cat "$W/last")" "the pattern of .*is not valid" "  of a pattern"
 cat plain/.scan/family=f,nope/.tsv 2>/dev/null
-like "$(tail -n 1 .tabletfs/log)" "there is no such family" "  of a family"
+like "$(tail -n 1 .tabletfs/log)" "it has no family .nope." "  of a family"
 grep -o ': .*' .tabletfs/refused | tail -n 1 >"$W/last"
 cat 'plain/.scan/where=f:q=1/where=f:p=a b/.tsv' 2>/dev/null
 like "$(tail -n 1 .tabletfs/refused)" "where=f:p=a b: after a column: and, or, the end or an operator; a VALUE with a space" "/.tabletfs/refused has the reason of a condition"
 cat 'plain/.scan/where=nope:q/.tsv' 2>/dev/null
-like "$(tail -n 1 .tabletfs/refused)" "where= names a family that the table does not have" "  and of its family"
+like "$(tail -n 1 .tabletfs/refused)" "it has no family .nope." "  and of its family"
 like "$(cat plain/.scan/.help)" "qlimit=N" ".help lists the clauses"
 # Several conditions, and values as echo and printf write them.
 where() { # where ROWS CONDITION...: each CONDITION is a clause

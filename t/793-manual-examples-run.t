@@ -28,6 +28,7 @@ FORMS = {
     ("tabletfs.1", "/srv/data /mnt fuse.tabletfs allow_other,config=/etc/my.conf 0 0"): "a line of fstab",
     ("tabletctl.1", "NAME ROLE SECRET [OPTION ...]"): "the form of a line",
     ("tabletctl.1", "watch tabletctl status MOUNTPOINT"): "does not end",
+    ("tabletctl.1", "mkdir 'a b' || tabletctl why -n 1"): "a call that fails (t/562)",
     ("tabletfs-sql.7", " .load tabletfs"): "the form of statements",
     ("tabletfs-sql.7", "$ tabletctl sql /mnt/web"): "a session of sqlite3 (t/292)",
     ("tabletfs-sql.7", "SCAN cells VIRTUAL TABLE INDEX 0:row>='?' row<'?' family='?' limit=?"): "a plan (t/292)",

@@ -11,6 +11,7 @@
 #include "engine/bulk/mutation_lines.h"
 
 #include "engine/base/counter.h"
+#include "engine/base/reason.h"
 #include "engine/bulk/escape.h"
 
 #include <errno.h>
@@ -371,29 +372,16 @@ int mutation_lines_make(const struct mutation_lines *l, struct tfs_table *t, str
 
 static const char *reason_of(const struct mutation_line *line, int err)
 {
-	static const struct {
-		enum mutation_verb verb; /* MUTATION_VERBS: any */
-		int err;
-		const char *reason;
-	} reasons[] = {
-		{MUTATION_CHECK, -ECANCELED, "its newest version has another value, or there is none"},
-		{MUTATION_CHECK_ABSENT, -ECANCELED, "there is a version of it"},
-		{MUTATION_CHECK_MATCH, -ECANCELED, "its newest version does not match, or there is none"},
-		{MUTATION_CHECK_MATCH, -EINVAL, "not a regular expression"},
-		{MUTATION_CHECK_MATCH, -ETIME, "matching takes too many steps"},
-		{MUTATION_INCREMENT, -EINVAL, "its newest version is not a decimal number"},
-		{MUTATION_VERBS, -EINVAL, "the table has no such family"},
-		{MUTATION_VERBS, -EOVERFLOW, "the number or the timestamp would be too large"},
-		{MUTATION_VERBS, -EFBIG, "a value is at most 64 MiB"},
-		{MUTATION_VERBS, -EACCES, "no permission for the family"},
-		{MUTATION_VERBS, -EDQUOT, "the table has reached its quota (quota in its .schema)"},
-		{MUTATION_VERBS, -EPERM, "the data of the table is protected (protect in its .schema)"},
+	static const enum reason_op ops[MUTATION_CHECK_FAMILY + 1] = {
+		[MUTATION_INCREMENT] = REASON_INCREMENT,
+		[MUTATION_CHECK] = REASON_CHECK_VALUE,
+		[MUTATION_CHECK_ABSENT] = REASON_CHECK_ABSENT,
+		[MUTATION_CHECK_MATCH] = REASON_CHECK_MATCH,
+		[MUTATION_CHECK_FAMILY] = REASON_CHECK_FAMILY,
 	};
+	const char *reason = reason_of_op(ops[line->verb], err);
 
-	for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++)
-		if ((reasons[i].verb == line->verb || reasons[i].verb == MUTATION_VERBS) && reasons[i].err == err)
-			return reasons[i].reason;
-	return strerror(-err);
+	return reason ? reason : strerror(-err);
 }
 
 static int answer_refused(struct mutation_lines *l, int err)

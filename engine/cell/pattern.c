@@ -12,6 +12,7 @@
 #include "engine/cell/pattern.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -59,15 +60,29 @@ static bool has_verb(struct tfs_bytes text)
 	return false;
 }
 
-static int compile(struct tfs_bytes text, uint32_t options, pcre2_code **out)
+/* *reason is set after an error: the number of PCRE2's message. */
+static int compile(struct tfs_bytes text, uint32_t options, pcre2_code **out, int *reason)
 {
-	int reason;
 	PCRE2_SIZE at;
 
 	*out = pcre2_compile(text.n ? text.p : (const uint8_t *)"", text.n,
-		PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOTALL | PCRE2_NEVER_UTF | PCRE2_NEVER_UCP | options, &reason, &at,
-		NULL);
-	return *out ? 0 : reason == PCRE2_ERROR_HEAP_FAILED ? -ENOMEM : -EINVAL;
+		PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOTALL | PCRE2_NEVER_UTF | PCRE2_NEVER_UCP | options, reason, &at, NULL);
+	return *out ? 0 : *reason == PCRE2_ERROR_HEAP_FAILED ? -ENOMEM : -EINVAL;
+}
+
+bool pattern_refused(struct tfs_bytes text, char *why, size_t n)
+{
+	pcre2_code *code = NULL;
+	int err = 0, reason = 0;
+
+	if (text.n > PATTERN_MAX_BYTES)
+		snprintf(why, n, "it is longer than %d bytes", PATTERN_MAX_BYTES);
+	else if (has_verb(text))
+		snprintf(why, n, "it has a verb (*...)");
+	else if ((err = compile(text, 0, &code, &reason)) == -EINVAL)
+		(void)pcre2_get_error_message(reason, (PCRE2_UCHAR *)why, n);
+	pcre2_code_free(code);
+	return text.n > PATTERN_MAX_BYTES || has_verb(text) || err == -EINVAL;
 }
 
 static int watch(pcre2_callout_block *b, void *arg)
@@ -80,16 +95,16 @@ static int watch(pcre2_callout_block *b, void *arg)
 int pattern_new(struct tfs_bytes text, struct pattern **out)
 {
 	struct pattern *p;
-	int err;
+	int err, reason;
 
 	if (text.n > PATTERN_MAX_BYTES || has_verb(text))
 		return -EINVAL;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
-	err = compile(text, 0, &p->code);
+	err = compile(text, 0, &p->code, &reason);
 	if (err == 0)
-		err = compile(text, PCRE2_AUTO_CALLOUT, &p->watched);
+		err = compile(text, PCRE2_AUTO_CALLOUT, &p->watched, &reason);
 	if (err)
 		goto out;
 	p->data = pcre2_match_data_create(1, NULL);

@@ -14,6 +14,8 @@
 struct pattern;
 /* Copies the text.  -EINVAL: the pattern is not valid or too long. */
 int pattern_new(struct tfs_bytes text, struct pattern **out) TFS_MUST;
+/* Returns true, and why as a text of at most n bytes, if pattern_new refuses the pattern. */
+bool pattern_refused(struct tfs_bytes text, char *why, size_t n);
 void pattern_free(struct pattern *p); /* NULL allowed */
 /* Returns 1 if it matches, 0 if not, -ETIME at the bounds (`what` names the texts in the log), -ENOMEM. */
 int pattern_match(struct pattern *p, struct tfs_bytes text, const char *what) TFS_MUST;

@@ -109,7 +109,7 @@ static int copy_families(struct absent_scan *s, const struct tfs_scan_spec *spec
 		const struct tfs_family *f = spec->families[i] ? tfs_schema_family(p, spec->families[i]) : NULL, *other;
 
 		if (!f)
-			return table_no_family(sides[1].table);
+			return table_no_family(sides[1].table, spec->families[i]);
 		sides[1].families[sides[1].family_count++] = f->name;
 		other = same_family(&sides[0], f);
 		if (other)
@@ -166,7 +166,7 @@ int absent_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struc
 	int err;
 
 	if (!spec_valid(spec) || spec->absent_from->store != t->store)
-		return -EINVAL;
+		return table_why(t, -EINVAL, "a difference has bounds and families only, and both sides are of one store");
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
@@ -174,7 +174,7 @@ int absent_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struc
 	for (unsigned i = 0; i < 2 && !err; i++)
 		p[i] = schema_public(s->sides[i].schema);
 	if (!err && (!p[0]->snapshot_of || p[0]->snapshot_of != p[1]->snapshot_of))
-		err = -EINVAL;
+		err = table_why(t, -EINVAL, "a difference is of two snapshots of one table");
 	if (!err)
 		err = copy_bounds(s, spec);
 	if (!err && spec->families && spec->family_count)

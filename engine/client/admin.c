@@ -2,6 +2,8 @@
 /* Administration of a table: its tablets, usage, flush, compaction, split, merge. */
 #include "engine/client/salt.h"
 
+#include "engine/base/msg.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,7 +36,7 @@ static int tablets_call(struct tfs_table *t, enum ts_method method, uint64_t num
 			break;
 	}
 	buf_fini(&row);
-	return err;
+	return err == -ECANCELED ? table_why(t, err, "the store is being closed") : table_failed(t, err);
 }
 
 /* Answers of TS_TABLET_INFO in order: each tablet begins at the end of the tablet before. */
@@ -81,6 +83,7 @@ static int tablets_gather(struct tfs_table *t, uint16_t family, uint64_t sample,
 
 		err = tablet_info_call(t, family, sample, all, &a);
 		if (err) {
+			(void)table_failed(t, err);
 			ts_answer_fini(&a);
 			break;
 		}
@@ -107,11 +110,12 @@ static void usage_add(struct tfs_usage *u, const struct ts_tablet *t)
 
 int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u)
 {
+	reason_clear();
 	const struct schema *s = table_schema(t);
 	const struct tfs_family *f = family ? tfs_schema_family(schema_public(s), family) : NULL;
 	struct tfs_usage sum = {0};
 	struct tablets all = {0};
-	int err = family && !f ? table_no_family(t) : tablets_gather(t, f ? f->id : 0, 0, &all);
+	int err = family && !f ? table_no_family(t, family) : tablets_gather(t, f ? f->id : 0, 0, &all);
 
 	schema_put(s);
 	for (unsigned i = 0; i < all.n; i++)
@@ -160,6 +164,7 @@ static int tablet_report(int (*fn)(void *arg, const struct tfs_tablet *tablet), 
 
 int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg)
 {
+	reason_clear();
 	struct tablets all = {0};
 	int err = tablets_gather(t, 0, 0, &all);
 
@@ -233,10 +238,12 @@ static int ranges_of_tablet(struct ranges *r, const struct ts_tablet *t)
 
 int tfs_splits(struct tfs_table *t, unsigned n, int (*fn)(void *arg, const struct tfs_tablet *range), void *arg)
 {
+	reason_clear();
 	struct ranges r = {.fn = fn, .arg = arg, .n = n, .begin = tfs_bytes_of("", 0)};
 	struct tfs_usage usage;
 	struct tablets all = {0};
-	int err = n && n <= SPLITS_MOST ? tfs_usage(t, NULL, &usage) : -EINVAL;
+	int err = n && n <= SPLITS_MOST ? tfs_usage(t, NULL, &usage)
+					: table_why(t, -EINVAL, "the number of ranges is 1 to %d", SPLITS_MOST);
 
 	if (!err)
 		err = tablets_gather(t, 0, usage.disk_bytes / n / SAMPLES_OF_RANGE + 1, &all);
@@ -250,6 +257,7 @@ int tfs_splits(struct tfs_table *t, unsigned n, int (*fn)(void *arg, const struc
 
 int tfs_flush(struct tfs_table *t)
 {
+	reason_clear();
 	return tablets_call(t, TS_FLUSH, 0);
 }
 
@@ -261,10 +269,12 @@ static void collect(struct tfs_store *s)
 
 	(void)!call_master(s, &q, &a, NULL);
 	ms_answer_fini(&a);
+	reason_clear();
 }
 
 int tfs_compact(struct tfs_table *t)
 {
+	reason_clear();
 	int err = tablets_call(t, TS_COMPACT, 0);
 
 	if (!err)
@@ -274,6 +284,7 @@ int tfs_compact(struct tfs_table *t)
 
 int tfs_purge(struct tfs_table *t)
 {
+	reason_clear();
 	uint64_t number;
 	int err = random_bytes(&number, sizeof(number));
 
@@ -309,19 +320,27 @@ static int tablet_call_at(struct tfs_table *t, enum ts_method method, struct tfs
 	const size_t most = TFS_ROW_MAX + (schema_public(s)->salt_in_use ? 1 : 0);
 	struct ts_request q = {.method = method, .row = row};
 	struct ts_answer a = {0};
-	int err = row.n <= most ? table_call_stored_row(t, &q, &a) : -EINVAL;
+	int err = row.n <= most ? table_call_stored_row(t, &q, &a) : table_why(t, -EINVAL, ROW_LIMIT);
 
 	ts_answer_fini(&a);
 	schema_put(s);
-	return err;
+	if (err == -EEXIST)
+		return table_why(t, err, "a tablet begins at row %s already", Q(row));
+	if (err == -ENOENT && method == TS_MERGE && !table_gone(t) && !reason_is_set())
+		return table_why(t, err, "there is no tablet after that of row %s", Q(row));
+	if (err == -E2BIG)
+		return table_why(t, err, "the tablets have too many files with long keys: compact the table first");
+	return err == -EBUSY ? table_why(t, err, "the tablet is changing: try again") : table_failed(t, err);
 }
 
 int tfs_split(struct tfs_table *t, struct tfs_bytes row)
 {
-	return row.n ? tablet_call_at(t, TS_SPLIT, row) : -EINVAL;
+	reason_clear();
+	return row.n ? tablet_call_at(t, TS_SPLIT, row) : table_why(t, -EINVAL, "no tablet is split at the empty row");
 }
 
 int tfs_merge(struct tfs_table *t, struct tfs_bytes row)
 {
+	reason_clear();
 	return tablet_call_at(t, TS_MERGE, row);
 }

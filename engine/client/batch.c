@@ -96,7 +96,8 @@ struct tfs_batch {
 	uint64_t admitted; /* the waiters that have got space */
 	unsigned waiters;  /* callers of add and flush that wait.  Meanwhile queues send requests that are not full */
 	bool reporting;    /* a thread is in o.failed */
-	int err;           /* the first error since the last flush */
+	int err;           /* the first error since the last flush, and its reason */
+	struct reason reason;
 	unsigned queue_count;
 	struct queue queues[];
 };
@@ -107,8 +108,15 @@ struct tfs_batch {
 static void batch_report(struct tfs_batch *b, const struct queued *a, int err)
 {
 	err = user_errno(err);
+	reason_clear();
+	if (err == -ENOENT)
+		(void)table_why(b->table, err, "it was dropped");
+	(void)mutation_failed(b->table, &a->m, 0, err);
 	mutex_lock(&b->lock);
-	b->err = b->err ? b->err : err;
+	if (!b->err) {
+		b->err = err;
+		reason_get(&b->reason);
+	}
 	while (b->o.failed && b->reporting)
 		cond_wait(&b->report, &b->lock);
 	b->reporting = b->o.failed;
@@ -326,12 +334,14 @@ static bool batch_answered_locked(const struct tfs_batch *b, uint64_t number)
 
 int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m)
 {
+	reason_clear();
 	struct row_mutation row;
 	struct queued *a;
 	struct queue *queue;
 	uint64_t turn, generation;
 	size_t bytes;
-	int err = store_is_parents(b->table->store) ? -EPERM : mutation_row(m, b->table, &row, &generation);
+	int err = store_is_parents(b->table->store) ? store_why(b->table->store, -EPERM, PARENTS)
+						    : mutation_row(m, b->table, &row, &generation);
 
 	if (err || row.op_count == 0)
 		return err;
@@ -360,16 +370,19 @@ int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m)
 
 int tfs_batch_flush(struct tfs_batch *b)
 {
+	reason_clear();
 	uint64_t until;
 	int err;
 
 	if (store_is_parents(b->table->store))
-		return -EPERM; /* the batch's threads do not exist in this child process */
+		return store_why(b->table->store, -EPERM, PARENTS); /* the batch's threads do not exist in this child process */
 	mutex_lock(&b->lock);
 	until = b->added;
 	while (!batch_answered_locked(b, until))
 		batch_wait_locked(b);
 	err = b->err;
+	if (err)
+		reason_put(&b->reason);
 	b->err = 0;
 	mutex_unlock(&b->lock);
 	return err;
@@ -423,6 +436,7 @@ static void batch_free(struct tfs_batch *b)
 
 int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct tfs_batch **out)
 {
+	reason_clear();
 	struct tfs_batch_options filled = o ? *o : (struct tfs_batch_options){0};
 	const bool shares = filled.threads == 0, remote = t->store->o.remote;
 	struct tfs_batch *b;
@@ -431,7 +445,7 @@ int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct
 	filled.max_bytes = filled.max_bytes ? filled.max_bytes : BYTES_DEFAULT;
 	filled.threads = !shares ? filled.threads : remote ? QUEUES_REMOTE : QUEUES_DEFAULT;
 	if (filled.threads > THREADS_MOST)
-		return -EINVAL;
+		return table_why(t, -EINVAL, "a batch has at most %u threads", THREADS_MOST);
 	b = calloc(1, sizeof(*b) + filled.threads * sizeof(b->queues[0]));
 	if (!b)
 		return -ENOMEM;
@@ -468,6 +482,7 @@ int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct
 
 int tfs_batch_close(struct tfs_batch *b)
 {
+	reason_clear();
 	int err = b ? tfs_batch_flush(b) : 0;
 
 	if (b && !store_is_parents(b->table->store))

@@ -32,6 +32,8 @@ int cell_scan_next(struct cell_scan *s, struct tfs_cell *cell) TFS_MUST;
 void cell_scan_fini(struct cell_scan *s);
 /* For callers that read the ranges themselves: sets the bounds of rows.spec to ranges[i]. */
 void cell_scan_bound(struct cell_scan *s, unsigned i);
+/* In run.c: sets the reason of err, which a scan of the table has returned, unless there is one, and returns err. */
+int scan_failed(struct tfs_table *t, const struct scan_spec *spec, int err);
 
 struct absent_scan;
 int absent_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct absent_scan **out) TFS_MUST;

@@ -10,6 +10,7 @@
 #include "engine/base/hashtable.h"
 #include "engine/base/mutex.h"
 #include "engine/base/process.h"
+#include "engine/base/reason.h"
 #include "engine/client/metadata.h"
 #include "engine/client/route.h"
 #include "engine/client/schemas.h"
@@ -96,6 +97,7 @@ struct waiter {
 };
 struct tfs_store {
 	struct client_options o;
+	uint64_t number;                /* of reason_store(), for tfs_error */
 	uint32_t forks;                 /* process_forks() when it was opened */
 	struct mutex lock;              /* RANK_CLIENT; not held during a call of a service */
 	struct mutex config_lock;       /* RANK_CLIENT; guards o.options, and is held while they are changed */
@@ -122,6 +124,11 @@ static inline const struct tfs_user *table_user(const struct tfs_table *t)
 {
 	return t->base ? &t->user : NULL;
 }
+#define SNAPSHOT_STAYS "a snapshot cannot be changed"
+#define ROW_LIMIT "a row key has 1 to 65,536 bytes"
+#define PARENTS "the store was opened by the parent of this process"
+/* As tfs_name_valid; if the name is not valid, sets the reason. */
+bool name_valid(struct tfs_store *s, const char *name);
 /* Adds a reference for a mutation, a scan or a batch.  tfs_table_close drops it. */
 void table_get(struct tfs_table *t);
 
@@ -131,6 +138,20 @@ void table_get(struct tfs_table *t);
  * invalid or of another table.  -ENOENT: the table was dropped.
  */
 int mutation_row(const struct tfs_mutation *m, const struct tfs_table *t, struct row_mutation *out, uint64_t *generation) TFS_MUST;
+
+/*
+ * Reasons of errors (tfs_error).  Each sets the reason of err, in the place of an earlier one, and returns err.
+ * table_why() begins the text with the name of the table or snapshot, column_why() also with the row and, unless they are NULL,
+ * the family and the qualifier.
+ */
+#define store_why(s, err, ...) reason_set((s)->number, err, __VA_ARGS__)
+int table_why(struct tfs_table *t, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int column_why(struct tfs_table *t, int err, struct tfs_bytes row, const char *family, const struct tfs_bytes *qualifier,
+	const char *reason);
+/* Sets the reason of an error that a call about the whole table has returned, unless there is one, and returns err. */
+int table_failed(struct tfs_table *t, int err);
+/* Sets the reason why a server has refused a mutation.  failed_op: the number of the operation, counted from 1; 0: unknown. */
+int mutation_failed(struct tfs_table *t, const struct row_mutation *m, uint32_t failed_op, int err);
 
 /* Returns true if the table was dropped, or replaced by a rename, through this store. */
 bool table_gone(struct tfs_table *t);
@@ -150,9 +171,9 @@ void snapshot_mark_gone(struct tfs_store *s, uint32_t table, const char *name);
 int table_open(struct tfs_store *s, const struct schema *schema, struct tfs_table *of, struct tfs_table **out) TFS_MUST;
 /*
  * Returns the error for a family that the schema does not have: -ENOENT if the
- * table was dropped, else -EINVAL.  Asks the server.
+ * table was dropped, else -EINVAL.  Asks the server, and sets the reason.
  */
-int table_no_family(struct tfs_table *t) TFS_MUST;
+int table_no_family(struct tfs_table *t, const char *name) TFS_MUST;
 /* ---- options.c ---- */
 /* Copies the options (NULL: the defaults).  A size, time or number that is 0 gets its default. */
 void options_fill(struct tfs_options *to, const struct tfs_options *from);

@@ -344,7 +344,7 @@ static int table_change(struct tfs_feed *f, struct tfs_feed_change *out)
 		f->tablets = f->waiter.tablets = schema_public(s)->tablets_id;
 		schema_put(s);
 		err = set_place(f, 2);
-	} else if (table_no_family(f->t) == -ENOENT) {
+	} else if (table_no_family(f->t, "") == -ENOENT) {
 		out->kind = TFS_FEED_DROP;
 		f->dropped = true;
 	} else {
@@ -355,7 +355,25 @@ static int table_change(struct tfs_feed *f, struct tfs_feed_change *out)
 	return err ? err : 1;
 }
 
-int tfs_feed_next(struct tfs_feed *f, struct tfs_feed_change *change)
+/* Sets the reason of err, unless there is one, and returns err. */
+static int feed_failed(struct tfs_table *t, int err)
+{
+	if (err >= 0)
+		reason_clear(); /* a change that says that the table was dropped is no error */
+	if (err >= 0 || reason_is_set())
+		return err;
+	if (err == user_errno(-CHANGES_REMOVED))
+		return table_why(t, err, "changes behind this place are not kept any more: its schema says for how long");
+	if (err == -EOPNOTSUPP)
+		return table_why(t, err, "it keeps no changes: changes = \"7d\"; in its schema keeps them");
+	if (err == -EINVAL)
+		return table_why(t, err, "no place in its changes: a token of this table and store, or a time is needed");
+	if (err == -EACCES)
+		return table_why(t, err, "no permission to read its changes");
+	return err == -ENOENT ? table_why(t, err, "it was dropped") : err;
+}
+
+static int feed_step(struct tfs_feed *f, struct tfs_feed_change *change)
 {
 	int64_t low_us, until_us;
 	bool full, beyond;
@@ -404,6 +422,12 @@ int tfs_feed_next(struct tfs_feed *f, struct tfs_feed_change *change)
 		if (!full && rounds >= ROUNDS_AT_ONCE)
 			(void)usleep(PAUSE_US); /* the clock of a server is behind that of another */
 	}
+}
+
+int tfs_feed_next(struct tfs_feed *f, struct tfs_feed_change *change)
+{
+	reason_clear();
+	return feed_failed(f->t, feed_step(f, change));
 }
 
 /* ---- waiting ---- */
@@ -493,6 +517,7 @@ static int find_place(struct tfs_feed *f, const char *token, int64_t from_us)
 
 int tfs_feed_open(struct tfs_table *t, const char *token, int64_t from_us, struct tfs_feed **out)
 {
+	reason_clear();
 	struct tfs_feed *f = calloc(1, sizeof(*f));
 	uint8_t key[TFS_KEY_BYTES];
 	int64_t low_us, until_us;
@@ -509,7 +534,7 @@ int tfs_feed_open(struct tfs_table *t, const char *token, int64_t from_us, struc
 	f->tablets = f->waiter.tablets = schema_public(f->schema)->tablets_id;
 	waiter_add(f);
 	if (is_snapshot(t))
-		err = -EOPNOTSUPP;
+		err = table_why(t, -EOPNOTSUPP, "a snapshot has no changes");
 	if (!err && token)
 		err = parse_token(f, token, f->tablets);
 	if (!err && t->store->o.watch)
@@ -523,8 +548,9 @@ int tfs_feed_open(struct tfs_table *t, const char *token, int64_t from_us, struc
 			err = 0;
 	}
 	if (err) {
+		err = feed_failed(t, user_errno(err));
 		tfs_feed_free(f);
-		return user_errno(err);
+		return err;
 	}
 	f->opened_us = f->latest_us;
 	*out = f;

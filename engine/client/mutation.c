@@ -6,6 +6,8 @@
  */
 #include "engine/client/salt.h"
 
+#include "engine/base/msg.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -18,7 +20,8 @@ struct tfs_mutation {
 	struct op first[OPS_INLINE];
 	struct op *ops;
 	unsigned count, cap;
-	int err; /* -EINVAL: an operation has an unknown family, kind or tfs_when; tfs_apply returns the error */
+	int err;       /* -EINVAL: an operation has an unknown family, kind or tfs_when; tfs_apply returns the error */
+	char *unknown; /* the name of an unknown family */
 };
 
 struct tfs_mutation *tfs_mutation_new(struct tfs_table *t, struct tfs_bytes row)
@@ -42,6 +45,7 @@ void tfs_mutation_free(struct tfs_mutation *m)
 		return;
 	if (m->ops != m->first)
 		free(m->ops);
+	free(m->unknown);
 	schema_put(m->schema);
 	tfs_table_close(m->table);
 	free(m);
@@ -54,6 +58,8 @@ static uint16_t mutation_family(struct tfs_mutation *m, const char *name)
 
 	if (!f) {
 		m->err = -EINVAL;
+		if (!m->unknown)
+			m->unknown = strndup(name ? name : "", 2 * TFS_NAME_MAX);
 		return 0;
 	}
 	return f->id;
@@ -187,20 +193,65 @@ int tfs_mutation_check_family(struct tfs_mutation *m, const char *family, uint64
 int mutation_row(const struct tfs_mutation *m, const struct tfs_table *t, struct row_mutation *out, uint64_t *generation)
 {
 	if (m->table != t)
-		return -EINVAL;
+		return table_why(m->table, -EINVAL, "the mutation is of this table, and the batch of another one");
 	if (schema_public(m->schema)->snapshot_of)
-		return -EROFS;
+		return table_why(m->table, -EROFS, SNAPSHOT_STAYS);
+	if (m->err && m->unknown)
+		return table_no_family(m->table, m->unknown);
 	if (m->err)
-		return m->err == -EINVAL ? table_no_family(m->table) : m->err;
+		return column_why(m->table, m->err, m->row, NULL, NULL, "an operation has a time or a kind that is none");
 	if (m->row.n == 0 || m->row.n > TFS_ROW_MAX)
-		return -EINVAL;
+		return table_why(m->table, -EINVAL, ROW_LIMIT);
 	*out = (struct row_mutation){.row = m->row, .ops = m->ops, .op_count = m->count};
 	*generation = schema_public(m->schema)->generation;
 	return 0;
 }
 
+static enum reason_op reason_op_of(const struct op *op)
+{
+	if (op->kind == OP_INCREMENT)
+		return REASON_INCREMENT;
+	if (op->kind == OP_SET_TIME)
+		return REASON_SET_TIME;
+	if (op->kind == OP_MOVE)
+		return REASON_MOVE;
+	if (op->kind != OP_CHECK)
+		return REASON_OTHER;
+	return op->check == TFS_CHECK_EXISTS       ? REASON_CHECK_EXISTS
+		: op->check == TFS_CHECK_ABSENT    ? REASON_CHECK_ABSENT
+		: op->check == TFS_CHECK_MATCH     ? REASON_CHECK_MATCH
+		: op->check == TFS_CHECK_FAMILY    ? REASON_CHECK_FAMILY
+		: op->check == TFS_CHECK_NEWEST_IS ? REASON_CHECK_NEWEST
+						   : REASON_CHECK_VALUE;
+}
+
+int mutation_failed(struct tfs_table *t, const struct row_mutation *m, uint32_t failed_op, int err)
+{
+	const struct op *op = failed_op && failed_op <= m->op_count ? &m->ops[failed_op - 1] : m->op_count == 1 ? m->ops : NULL;
+	const char *reason = reason_of_op(op ? reason_op_of(op) : REASON_OTHER, err);
+	const struct tfs_family *f;
+	const struct schema *s;
+
+	if (reason_is_set())
+		return err;
+	if (op && (op->w.qualifier.n > TFS_QUALIFIER_MAX || op->to_qualifier.n > TFS_QUALIFIER_MAX))
+		reason = "a qualifier has at most 16,384 bytes";
+	s = table_schema(t);
+	if (err == -EROFS && schema_public(s)->readonly)
+		reason = "the table is readonly: first write readonly = false into its .schema";
+	if (!reason) {
+		schema_put(s);
+		return err;
+	}
+	f = op && op->kind != OP_DELETE_ROW ? schema_family_by_id(schema_public(s), op->family) : NULL;
+	err = column_why(t, err, m->row, f ? f->name : NULL, f && op->kind != OP_DELETE_FAMILY ? &op->w.qualifier : NULL, reason);
+	schema_put(s);
+	return err;
+}
+
 int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results)
 {
+	reason_clear();
 	struct ts_answer a = {.results = results};
 	struct row_mutation row;
 	uint64_t generation;
@@ -209,7 +260,7 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 	if (err)
 		return err;
 	if (flags & ~(TFS_APPLY_SYNC | TFS_APPLY_KEEP))
-		return -EINVAL;
+		return table_why(m->table, -EINVAL, "there are no such flags");
 	for (unsigned i = 0; i < m->count; i++)
 		if (m->ops[i].kind == OP_DELETE_COLUMN || m->ops[i].kind == OP_DELETE_FAMILY || m->ops[i].kind == OP_DELETE_ROW)
 			m->ops[i].w.replace = flags & TFS_APPLY_KEEP;
@@ -218,6 +269,8 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 	err = table_mutate(m->table, m->schema, generation, &row, 1, flags & TFS_APPLY_SYNC, &a);
 	for (unsigned i = 0; err && results && i < m->count; i++)
 		results[i] = (struct tfs_result){.failed = a.failed_op == i + 1};
+	if (err)
+		(void)mutation_failed(m->table, &row, a.failed_op, err);
 	ts_answer_fini(&a);
 	return err;
 }

@@ -231,7 +231,7 @@ static const char *option_set(struct tfs_options *o, const config_setting_t *c, 
 	return NULL;
 }
 
-static void reason_set(char **why, const char *path, int line, const char *setting, const char *reason)
+static void setting_why(char **why, const char *path, int line, const char *setting, const char *reason)
 {
 	if (!why)
 		return;
@@ -266,12 +266,12 @@ static int text_parse(const char *path, struct buf *text, config_t *config, char
 	int err = schema_scan_text(buf_bytes(text), &line, &reason);
 
 	if (err) {
-		reason_set(why, path, (int)line, "", reason);
+		setting_why(why, path, (int)line, "", reason);
 		return err;
 	}
 	err = schema_config_read(buf_bytes(text), config);
 	if (err == -EINVAL)
-		reason_set(why, path, config_error_line(config), "", config_error_text(config));
+		setting_why(why, path, config_error_line(config), "", config_error_text(config));
 	return err;
 }
 
@@ -291,7 +291,7 @@ static int options_apply(struct tfs_options *o, const char *path, struct buf *te
 		const char *reason = option_set(&next, c, changes);
 
 		if (reason) {
-			reason_set(why, path, (int)config_setting_source_line(c), config_setting_name(c), reason);
+			setting_why(why, path, (int)config_setting_source_line(c), config_setting_name(c), reason);
 			err = -EINVAL;
 		}
 	}

@@ -17,17 +17,23 @@ static int call_with_family(struct tfs_table *t, struct ts_request *q, const cha
 	int err = -EINVAL;
 
 	if (family && !f) {
-		err = table_no_family(t); /* an answer that has a newer schema's generation makes the handle read that schema */
+		err = table_no_family(
+			t, family); /* an answer that has a newer schema's generation makes the handle read that schema */
 		schema_put(s);
 		s = table_schema(t);
 		f = tfs_schema_family(schema_public(s), family);
 		if (err != -EINVAL || !f)
 			goto out;
+		reason_clear();
 	}
-	if (q->row.n == 0 || q->row.n > TFS_ROW_MAX || q->qualifier.n > TFS_QUALIFIER_MAX)
+	if (q->row.n == 0 || q->row.n > TFS_ROW_MAX || q->qualifier.n > TFS_QUALIFIER_MAX) {
+		err = table_why(t, -EINVAL, ROW_LIMIT ", and a qualifier at most 16,384");
 		goto out;
+	}
 	q->family = f ? f->id : 0;
 	err = table_call(t, s, false, q, a);
+	if (err == -EACCES)
+		(void)table_why(t, err, "no permission to read %s%s", f ? "the family " : "it", f ? f->name : "");
 out:
 	schema_put(s);
 	return err;
@@ -77,6 +83,7 @@ static int read_rest(struct tfs_table *t, struct ts_request *q, const char *fami
 int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
 	uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info)
 {
+	reason_clear();
 	struct ts_request q = {
 		.method = TS_READ,
 		.row = row,
@@ -89,7 +96,7 @@ int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 	int err;
 
 	if (!family || ts.when > TFS_NEWEST)
-		return -EINVAL;
+		return table_why(t, -EINVAL, "a family and a time are needed");
 	do {
 		struct ts_answer a = {0};
 		size_t done;
@@ -111,6 +118,7 @@ int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 
 int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family, bool *exists)
 {
+	reason_clear();
 	struct ts_request q = {.method = TS_EXISTS, .row = row};
 	struct ts_answer a = {0};
 	int err = call_with_family(t, &q, family, &a);
@@ -141,7 +149,7 @@ static int spec_resolve_families(struct cell_scan *s, const struct tfs_scan_spec
 		unsigned at = out->pub.family_count;
 
 		if (!f)
-			return table_no_family(s->table);
+			return table_no_family(s->table, in->families[i]);
 		for (; at > 0 && ids[at - 1] > f->id; at--)
 			;
 		if (at > 0 && ids[at - 1] == f->id)
@@ -160,6 +168,9 @@ static int spec_resolve_where(struct cell_scan *s, struct scan_spec *out)
 	uint16_t *ids = NULL;
 	int err = out->pub.row_where.p ? where_parse(out->pub.row_where, &w, &why) : 0;
 
+	if (err == -EINVAL)
+		(void)table_why(s->table, err, "where=: %s", why);
+
 	if (!err && w.term_count)
 		err = (ids = arena_alloc(&s->arena, w.term_count * sizeof(*ids))) ? 0 : -ENOMEM;
 	for (unsigned i = 0; i < w.term_count && !err; i++) {
@@ -168,7 +179,7 @@ static int spec_resolve_where(struct cell_scan *s, struct scan_spec *out)
 		if (f)
 			ids[i] = f->id;
 		else
-			err = table_no_family(s->table);
+			err = table_no_family(s->table, w.terms[i].family);
 	}
 	out->where_ids = ids;
 	out->where_count = w.term_count;
@@ -293,7 +304,8 @@ static int spec_resolve(struct cell_scan *s, const struct tfs_scan_spec *in, str
 	if ((in->one_row && (in->row_from.n == 0 || in->row_from.n > TFS_ROW_MAX)) ||
 		(in->after_cell && (!in->one_row || !in->families || in->family_count != 1 || in->qualifier_from_after)) ||
 		in->what > TFS_SCAN_FAMILIES || (in->reverse && in->past_damage))
-		return -EINVAL;
+		return table_why(
+			s->table, -EINVAL, "members of the scan's spec exclude each other, or its row has no valid length");
 	*out = (struct scan_spec){.pub = *in};
 	p->reverse = in->reverse && !in->one_row;
 	if (in->one_row)
@@ -393,7 +405,7 @@ int cell_scan_next(struct cell_scan *s, struct tfs_cell *cell)
 				continue;
 		}
 		if (n == 0 && (s->damaged || salt_scan_damaged(&s->rows)))
-			return -EBADMSG;
+			return table_why(s->table, -EBADMSG, "blocks that cannot be read were skipped");
 		if (n <= 0)
 			return user_errno(n);
 		if (!rows) {

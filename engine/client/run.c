@@ -11,7 +11,9 @@
  * The threads wait while many bytes of partial outputs are queued that the caller has not read.
  */
 #include "engine/client/cells.h"
+#include "engine/base/msg.h"
 #include "engine/base/stop.h"
+#include "engine/cell/pattern.h"
 #include "engine/client/cursor.h"
 #include "engine/script/script.h"
 
@@ -314,7 +316,8 @@ static int run_new(struct tfs_table *t, const struct tfs_script *script, const s
 	int err;
 
 	if (spec->what || spec->reverse || spec->limit || spec->past_damage || spec->absent_from)
-		return -EINVAL;
+		return table_why(t, -EINVAL,
+			"a run has no order of rows: its spec has no what, reverse, limit, past_damage and absent_from");
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
@@ -330,7 +333,9 @@ static int run_new(struct tfs_table *t, const struct tfs_script *script, const s
 		r->spec.pub.what = TFS_SCAN_ROWS;      /* each entry stands for all rows up to its own */
 		r->spec.row_salted = r->scan.rows.salt != 0;
 		r->spec.pub.stored_from = r->spec.pub.stored_to = (struct tfs_bytes){0}; /* the parts have them */
-		err = r->spec.row_salted && spec->row_limit ? -EINVAL : own_script(r, script, args);
+		err = r->spec.row_salted && spec->row_limit
+			? table_why(t, -EINVAL, "it has a salt: a run over it has no limit of rows")
+			: own_script(r, script, args);
 	}
 	if (!err)
 		err = script_outputs_new(OUTPUT_MEMORY, &r->outputs);
@@ -338,8 +343,10 @@ static int run_new(struct tfs_table *t, const struct tfs_script *script, const s
 		err = parts_begin(r);
 	/* Without the sizes, which a user may not be allowed to read, each range is read as one. */
 	if (!err && !spec->one_row && !spec->row_limit && !is_check &&
-		(err = tfs_splits(t, 4 * readers_most(), parts_divide, r)) != -ENOMEM)
+		(err = tfs_splits(t, 4 * readers_most(), parts_divide, r)) != -ENOMEM) {
 		err = 0;
+		reason_clear();
+	}
 	if (!err && is_check)
 		r->next_part = r->part_count - 1;
 	if (!err) {
@@ -356,6 +363,7 @@ static int run_new(struct tfs_table *t, const struct tfs_script *script, const s
 int tfs_run_new(struct tfs_table *t, const struct tfs_script *script, const struct tfs_arguments *args,
 	const struct tfs_scan_spec *spec, struct tfs_run **out)
 {
+	reason_clear();
 	return run_new(t, script, args, spec, false, out);
 }
 
@@ -438,7 +446,8 @@ static int run_next(struct tfs_run *r, struct script_record *record, struct buf 
 	return script_outputs_result(r->outputs, record, why);
 }
 
-int tfs_run_next(struct tfs_run *r, struct tfs_output *out)
+/* As tfs_run_next; sets the reason only if the script has failed. */
+static int run_step(struct tfs_run *r, struct tfs_output *out)
 {
 	struct script_record record = {0};
 	struct buf why = {0};
@@ -451,7 +460,76 @@ int tfs_run_next(struct tfs_run *r, struct tfs_output *out)
 		mutex_unlock(&r->lock);
 	}
 	buf_fini(&why);
+	if (n < 0 && *tfs_run_error(r))
+		(void)table_why(r->scan.table, user_errno(n), "%s", r->error);
 	return n > 0 ? record_output(r, &record, out) : user_errno(n);
+}
+
+/* ---- reasons of scans ---- */
+
+/* Sets the reason why an expression of tfs_scan_spec.row_script is refused.  Asks a server. */
+static void script_failed(struct tfs_table *t, struct tfs_bytes expression)
+{
+	const struct tfs_scan_spec none = {.row_from = TFS_S("\0"), .row_to = TFS_S("\0"), .row_script = expression};
+	const struct tfs_script script = {.name = "none", .text = tfs_str("function row(r) end")};
+	struct tfs_output out;
+	struct tfs_run *r;
+	int n = run_new(t, &script, NULL, &none, true, &r);
+
+	if (n)
+		return;
+	do
+		n = run_step(r, &out);
+	while (n > 0);
+	tfs_run_free(r);
+}
+
+/* Sets the reason for a pattern that is none.  Returns false if it is valid. */
+static bool pattern_failed(struct tfs_table *t, const char *of, struct tfs_bytes pattern)
+{
+	char reason[160];
+
+	if (!pattern.p || !pattern_refused(pattern, reason, sizeof(reason)))
+		return false;
+	(void)table_why(t, -EINVAL, "the pattern of %s, %s, is not valid: %s", of, Q(pattern), reason);
+	return true;
+}
+
+int scan_failed(struct tfs_table *t, const struct scan_spec *spec, int err)
+{
+	const struct tfs_scan_spec *p = &spec->pub;
+	const struct schema *s;
+
+	if (err >= 0 || reason_is_set())
+		return err;
+	if (err == -ETIME)
+		return table_why(t, err, "a pattern takes too many steps on a key or a value");
+	if (err == -ENOENT)
+		return table_why(t, err, "it was dropped");
+	if (err == -EINVAL && !pattern_failed(t, "rows", p->row_regex) && !pattern_failed(t, "qualifiers", p->qualifier_regex) &&
+		!pattern_failed(t, "values", p->value_regex) && p->row_script.p) {
+		(void)table_why(
+			t, err, "the expression %s fails for a row: the log of its server has the reason", Q(p->row_script));
+		script_failed(t, p->row_script);
+	}
+	if (err != -EACCES)
+		return err;
+	s = table_schema(t);
+	(void)table_why(t, err, "no permission to read it");
+	for (unsigned i = 0; spec->family_ids && i < p->family_count; i++) {
+		const struct tfs_family *f = schema_family_by_id(schema_public(s), spec->family_ids[i]);
+
+		if (f && table_user(t) && !tfs_may(schema_public(s), f, table_user(t), TFS_MAY_READ))
+			(void)table_why(t, err, "no permission to read the family %s", f->name);
+	}
+	schema_put(s);
+	return err;
+}
+
+int tfs_run_next(struct tfs_run *r, struct tfs_output *out)
+{
+	reason_clear();
+	return scan_failed(r->scan.table, &r->spec, run_step(r, out));
 }
 
 const char *tfs_run_error(const struct tfs_run *r)
@@ -499,6 +577,7 @@ void tfs_run_free(struct tfs_run *r)
 
 int tfs_script_check(struct tfs_table *t, const struct tfs_script *script, char **why)
 {
+	reason_clear();
 	/* No row is below the key of one zero byte. */
 	const struct tfs_scan_spec none = {.row_from = TFS_S("\0"), .row_to = TFS_S("\0")};
 	struct tfs_output out;
@@ -518,6 +597,7 @@ int tfs_script_check(struct tfs_table *t, const struct tfs_script *script, char 
 
 int tfs_script_set(struct tfs_table *t, const char *name, struct tfs_bytes text, char **why)
 {
+	reason_clear();
 	const struct tfs_script script = {.name = name, .text = text};
 	const struct tfs_schema_edit e = {
 		.op = text.p ? TFS_SCHEMA_SCRIPT_SET : TFS_SCHEMA_SCRIPT_DROP, .name = name, .text = text, .mtime_us = TFS_NO_TIME};

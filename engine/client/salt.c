@@ -124,8 +124,10 @@ int table_call(struct tfs_table *t, const struct schema *s, bool stored, struct 
 		if (err != -TABLE_DROPPED)
 			break;
 		next = table_new_tablets(t, p->tablets_id);
-		if (!next)
+		if (!next) {
+			(void)store_why(t->store, -ENOENT, "table %s: it was dropped", p->name);
 			break;
+		}
 		schema_put(now);
 		now = next;
 	}

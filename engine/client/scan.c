@@ -28,6 +28,7 @@ static bool scan_stop(void *arg)
 
 int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out)
 {
+	reason_clear();
 	struct tfs_scan *s = calloc(1, sizeof(*s));
 	struct tfs_scan_spec own = *spec;
 	int err;
@@ -48,14 +49,17 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 
 int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 {
+	reason_clear();
 	if (s->is_over)
-		return s->result;
+		return s->absent ? s->result : scan_failed(s->cells.table, &s->cells.rows.spec, s->result);
 	if (s->is_held) {
 		s->is_held = false;
 		*cell = s->held;
 		return 1;
 	}
-	return s->absent ? absent_scan_next(s->absent, cell) : cell_scan_next(&s->cells, cell);
+	if (s->absent)
+		return absent_scan_next(s->absent, cell);
+	return scan_failed(s->cells.table, &s->cells.rows.spec, cell_scan_next(&s->cells, cell));
 }
 
 /* Memory of tfs_scan_fill's caller: n bytes of it are free, from p on. */

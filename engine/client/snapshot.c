@@ -11,9 +11,12 @@
  */
 #include "engine/client/client.h"
 
+#include "engine/base/msg.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
+#define NO_SNAPSHOT "there is no snapshot %s"
 #define LIST_MOST 1000 /* names in one call of tfs_table_list */
 
 static int create(struct tfs_table *t, const char *name, bool of_all)
@@ -21,10 +24,10 @@ static int create(struct tfs_table *t, const char *name, bool of_all)
 	struct ms_request q = {.method = MS_SNAPSHOT_CREATE, .to = name, .of_all = of_all};
 	int err;
 
-	if (!tfs_name_valid(name))
+	if (!name_valid(t->store, name))
 		return -EINVAL;
 	if (is_snapshot(t))
-		return -EROFS;
+		return table_why(t, -EROFS, SNAPSHOT_STAYS);
 	err = tfs_flush(t);
 	return err ? err : call_for_table(t, &q, NULL);
 }
@@ -32,7 +35,8 @@ static int create(struct tfs_table *t, const char *name, bool of_all)
 static int drop(struct tfs_table *t, const char *name, bool of_all)
 {
 	struct ms_request q = {.method = MS_SNAPSHOT_DROP, .to = name, .of_all = of_all};
-	int err = tfs_name_valid(name) ? call_for_table(t, &q, NULL) : -ENOENT;
+	int err = tfs_name_valid(name) ? call_for_table(t, &q, NULL)
+				       : table_why(t, -ENOENT, NO_SNAPSHOT, Q(tfs_str(name ? name : "")));
 
 	if (!err)
 		snapshot_mark_gone(t->store, t->id, name);
@@ -41,11 +45,13 @@ static int drop(struct tfs_table *t, const char *name, bool of_all)
 
 int tfs_snapshot_create(struct tfs_table *t, const char *name)
 {
+	reason_clear();
 	return create(t, name, false);
 }
 
 int tfs_snapshot_drop(struct tfs_table *t, const char *name)
 {
+	reason_clear();
 	return drop(t, name, false);
 }
 
@@ -60,6 +66,7 @@ static int snapshot_schema(struct tfs_table *t, uint32_t table, const char *name
 
 int tfs_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **out)
 {
+	reason_clear();
 	const struct schema *s = table_schema(t);
 	const uint32_t table = schema_public(s)->snapshot_of ? schema_public(s)->snapshot_of : t->id;
 	struct tfs_table *of = schema_public(s)->snapshot_of ? table_base(t)->of : table_base(t), *snapshot = NULL;
@@ -67,9 +74,9 @@ int tfs_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **
 	int err;
 
 	schema_put(s);
-	if (!tfs_name_valid(name))
-		return -ENOENT;
-	err = snapshot_schema(t, table, name, &found);
+	err = tfs_name_valid(name) ? snapshot_schema(t, table, name, &found) : -ENOENT;
+	if (err == -ENOENT)
+		return table_gone(t) ? table_failed(t, err) : table_why(t, err, NO_SNAPSHOT, Q(tfs_str(name ? name : "")));
 	if (!err)
 		err = table_open(t->store, found, of, &snapshot);
 	if (!err && table_user(t)) {
@@ -86,8 +93,9 @@ int tfs_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **
 
 int tfs_table_clone(struct tfs_table *t, const char *name)
 {
+	reason_clear();
 	struct ms_request q = {.method = MS_TABLE_CLONE, .to = name};
-	int err = tfs_name_valid(name) ? 0 : -EINVAL;
+	int err = name_valid(t->store, name) ? 0 : -EINVAL;
 
 	if (!err && !is_snapshot(t))
 		err = tfs_flush(t);
@@ -223,9 +231,12 @@ static int snapshot_info(struct tfs_table *t, const char *name, struct sizes *z,
 
 int tfs_snapshot_usage(struct tfs_table *t, struct tfs_snapshot *out)
 {
+	reason_clear();
 	const struct schema *s = table_schema(t);
 	struct sizes z = {0};
-	int err = !schema_public(s)->snapshot_of ? -EINVAL : table_gone(t) ? -ENOENT : sizes_read(t->store, &z);
+	int err = !schema_public(s)->snapshot_of ? table_why(t, -EINVAL, "it is no snapshot")
+		: table_gone(t)                  ? table_failed(t, -ENOENT)
+						 : sizes_read(t->store, &z);
 
 	if (!err)
 		err = info_of(t->store, schema_public(s), &z, out);
@@ -284,9 +295,10 @@ static int names_read(struct names *n, uint32_t table)
 
 int tfs_snapshot_list(struct tfs_table *t, bool usage, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg)
 {
+	reason_clear();
 	struct names names = {.store = t->store};
 	struct sizes z = {0};
-	int err = table_gone(t) ? -ENOENT : names_read(&names, t->id);
+	int err = table_gone(t) ? table_failed(t, -ENOENT) : names_read(&names, t->id);
 
 	if (!err && usage && names.count)
 		err = sizes_read(t->store, &z);
@@ -336,6 +348,8 @@ static int tables_each(struct tfs_store *s, each_table_fn *fn, void *arg)
 			memcpy(after, names[n - 1], sizeof(after));
 	}
 	free(names);
+	if (!err)
+		reason_clear(); /* tables that were just dropped have left one */
 	return err;
 }
 
@@ -350,7 +364,7 @@ static int absent_from(void *arg, struct tfs_table *t)
 	struct of_all *o = arg;
 	int err = snapshot_info(t, o->name, NULL, &o->info);
 
-	return err == -ENOENT ? 0 : err ? err : -EEXIST;
+	return err == -ENOENT ? 0 : err ? err : table_why(t, -EEXIST, "it has a snapshot %s already", o->name);
 }
 
 static int create_in(void *arg, struct tfs_table *t)
@@ -373,23 +387,29 @@ static int drop_from(void *arg, struct tfs_table *t)
 
 int tfs_snapshot_create_all(struct tfs_store *s, const char *name)
 {
+	reason_clear();
 	struct of_all o = {.name = name};
-	int err = tfs_name_valid(name) ? tables_each(s, absent_from, &o) : -EINVAL;
+	int err = name_valid(s, name) ? tables_each(s, absent_from, &o) : -EINVAL;
+	struct reason reason;
 
 	if (err)
 		return err;
 	err = tables_each(s, create_in, &o);
-	if (err)
+	if (err) {
+		reason_get(&reason);
 		(void)!tables_each(s, drop_from, &o);
+		reason_put(&reason);
+	}
 	return err;
 }
 
 int tfs_snapshot_drop_all(struct tfs_store *s, const char *name)
 {
+	reason_clear();
 	struct of_all o = {.name = name};
 	int err = tables_each(s, drop_from, &o);
 
-	return err ? err : o.done ? 0 : -ENOENT;
+	return err ? err : o.done ? 0 : store_why(s, -ENOENT, NO_SNAPSHOT, Q(tfs_str(name)));
 }
 
 static int find_in(void *arg, struct tfs_table *t)
@@ -402,6 +422,7 @@ static int find_in(void *arg, struct tfs_table *t)
 
 int tfs_snapshot_list_all(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg)
 {
+	reason_clear();
 	struct names names = {.store = s, .of_all = true};
 	int err = names_read(&names, 0);
 

@@ -12,6 +12,7 @@
 #include "engine/base/stop.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -31,6 +32,7 @@ int client_new(const struct client_options *o, struct tfs_store **out)
 	if (!s)
 		return -ENOMEM;
 	s->o = *o;
+	s->number = reason_store();
 	s->forks = process_forks();
 	mutex_init(&s->lock, RANK_CLIENT);
 	mutex_init(&s->config_lock, RANK_CLIENT);
@@ -41,6 +43,7 @@ int client_new(const struct client_options *o, struct tfs_store **out)
 
 int tfs_close(struct tfs_store *s)
 {
+	reason_clear();
 	unsigned handles;
 	int err;
 
@@ -51,7 +54,7 @@ int tfs_close(struct tfs_store *s)
 	mutex_unlock(&s->lock);
 	if (handles) {
 		msg_error("the store cannot be closed: %u tables, mutations and scans of it are in use", handles);
-		return -EBUSY;
+		return store_why(s, -EBUSY, "%u tables, mutations and scans of the store are in use", handles);
 	}
 	err = s->o.close(s->o.arg);
 	mutex_fini(&s->lock);
@@ -85,6 +88,7 @@ void waiters_wake(struct tfs_store *s, uint32_t tablets)
 
 int tfs_sync(struct tfs_store *s)
 {
+	reason_clear();
 	struct ts_request q = {.method = TS_SYNC};
 	struct ts_answer a = {0};
 	int err = user_errno(call_tablet_service(s->o.tablets, &q, &a));
@@ -95,6 +99,7 @@ int tfs_sync(struct tfs_store *s)
 
 int tfs_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_bytes)
 {
+	reason_clear();
 	return s->o.space(s->o.arg, total_bytes, available_bytes);
 }
 
@@ -133,6 +138,7 @@ static int text_finish(struct buf *b, int err, char **text)
 
 int tfs_status_for(struct tfs_store *s, uint64_t watcher, char **text)
 {
+	reason_clear();
 	struct buf b = {0};
 
 	return text_finish(&b, s->o.status(s->o.arg, watcher, &b), text);
@@ -145,6 +151,7 @@ int tfs_status(struct tfs_store *s, char **text)
 
 int tfs_metrics(struct tfs_store *s, char **text)
 {
+	reason_clear();
 	struct number v[NUMBERS_MAX];
 	struct buf b = {0};
 	int err = s->o.metrics(s->o.arg, &b);
@@ -156,6 +163,7 @@ int tfs_metrics(struct tfs_store *s, char **text)
 
 int tfs_config(struct tfs_store *s, char **text)
 {
+	reason_clear();
 	struct buf b = {0};
 	int err;
 
@@ -185,24 +193,33 @@ static void config_set_locked(struct tfs_store *s, const struct tfs_options *nex
 
 int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char **why)
 {
+	reason_clear();
 	struct tfs_options next;
+	char *reason = NULL;
 	int err;
 
+	if (s->o.config_change) {
+		err = s->o.config_change(s->o.arg, text, &reason);
+	} else {
+		mutex_lock(&s->config_lock);
+		next = s->o.options;
+		err = options_change(&next, text, &reason);
+		if (!err)
+			config_set_locked(s, &next);
+		mutex_unlock(&s->config_lock);
+	}
+	if (err && reason)
+		(void)store_why(s, err, "%s", reason);
 	if (why)
-		*why = NULL;
-	if (s->o.config_change)
-		return s->o.config_change(s->o.arg, text, why);
-	mutex_lock(&s->config_lock);
-	next = s->o.options;
-	err = options_change(&next, text, why);
-	if (!err)
-		config_set_locked(s, &next);
-	mutex_unlock(&s->config_lock);
+		*why = reason;
+	else
+		free(reason);
 	return err;
 }
 
 int tfs_config_replace(struct tfs_store *s, const struct tfs_options *o, char **left)
 {
+	reason_clear();
 	struct tfs_options next;
 	struct buf names = {0};
 	int err;
@@ -228,6 +245,7 @@ void tfs_will_close(struct tfs_store *s)
 
 int tfs_confirm_clock(struct tfs_store *s)
 {
+	reason_clear();
 	return s->o.confirm_clock(s->o.arg);
 }
 
@@ -240,11 +258,13 @@ void tfs_login(struct tfs_store *s, struct tfs_login *out)
 
 int tfs_key(struct tfs_store *s, const char *purpose, unsigned char *key)
 {
+	reason_clear();
 	return s->o.key(s->o.arg, purpose, key);
 }
 
 int tfs_clients(struct tfs_store *s, char **text)
 {
+	reason_clear();
 	struct buf b = {0};
 
 	return text_finish(&b, s->o.clients(s->o.arg, &b), text);
@@ -252,16 +272,22 @@ int tfs_clients(struct tfs_store *s, char **text)
 
 int tfs_client_refuse(struct tfs_store *s, uint64_t client, bool refuse)
 {
-	return s->o.client_refuse(s->o.arg, client, refuse);
+	reason_clear();
+	int err = s->o.client_refuse(s->o.arg, client, refuse);
+
+	return err == -ENOENT ? store_why(s, err, "the store has no client %" PRIu64, client) : err;
 }
 
 int tfs_answers(struct tfs_store *s, uint64_t limit_us)
 {
-	return s->o.answers ? user_errno(s->o.answers(s->o.arg, limit_us)) : -ENOTSUP;
+	reason_clear();
+	return s->o.answers ? user_errno(s->o.answers(s->o.arg, limit_us))
+			    : store_why(s, -ENOTSUP, "this process does not serve the store");
 }
 
 int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg)
 {
+	reason_clear();
 	return s->o.servers(s->o.arg, fn, arg);
 }
 
@@ -310,12 +336,49 @@ static int call_patiently(struct tfs_store *s, const struct ms_request *request,
 	}
 }
 
+/* Sets the reason of the master's error, which its answer does not have. */
+static void master_why(struct tfs_store *s, const struct ms_request *q, int err)
+{
+	const char *table = q->name ? q->name : "", *to = q->to ? q->to : table;
+	const char *part = q->edit && q->edit->name ? q->edit->name : "",
+		   *value = q->edit && q->edit->value ? q->edit->value : part;
+	const bool edits = q->method == MS_SCHEMA_CHANGE,
+		   of_snapshot = q->method == MS_SNAPSHOT_CREATE || q->method == MS_SNAPSHOT_DROP;
+
+	if (err == -EACCES)
+		(void)store_why(s, err, "table %s: only its owner may do this", table);
+	else if (err == -EPERM && edits)
+		(void)store_why(s, err, "table %s: the user may not change this of %s", table, part);
+	else if (err == -EPERM)
+		(void)store_why(s, err, "table %s: it is protected: protect = true in its schema", to);
+	else if (err == -ENOTEMPTY)
+		(void)store_why(s, err, "table %s: it has cells", to);
+	else if (err == -EEXIST && edits)
+		(void)store_why(s, err, "table %s: %s exists already", table, value);
+	else if (err == -EEXIST && of_snapshot)
+		(void)store_why(s, err, "table %s: it has a snapshot %s already", table, to);
+	else if (err == -EEXIST)
+		(void)store_why(s, err, "there is a table %s already", to);
+	else if (err == -ENOENT && edits && *part)
+		(void)store_why(s, err, "table %s: there is no %s, or the table was dropped", table, part);
+	else if (err == -ENOENT && q->method == MS_SNAPSHOT_DROP)
+		(void)store_why(s, err, "table %s: it has no snapshot %s", table, to);
+	else if (err == -ENOENT)
+		(void)store_why(s, err, "there is no table %s", table);
+	else if (err == -EINVAL && edits)
+		(void)store_why(s, err, "table %s: a name or value of %s is not valid", table, part);
+}
+
 int call_master(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why)
 {
-	int err = store_is_parents(s) ? -EPERM : call_patiently(s, q, a);
+	int err = store_is_parents(s) ? store_why(s, -EPERM, PARENTS) : call_patiently(s, q, a);
 
 	stop_wait_ended(err);
 	err = user_errno(err);
+	if (err && a->why)
+		(void)store_why(s, err, "%s%s%s%s", q->name ? "table " : "", q->name ? q->name : "", q->name ? ": " : "", a->why);
+	else if (err && !reason_is_set())
+		master_why(s, q, err);
 	if (why) {
 		*why = a->why;
 		a->why = NULL;
@@ -391,13 +454,34 @@ bool tfs_name_valid(const char *name)
 	return name && schema_name_valid(tfs_str(name));
 }
 
+bool name_valid(struct tfs_store *s, const char *name)
+{
+	const bool valid = tfs_name_valid(name);
+
+	if (!valid)
+		(void)store_why(s, -EINVAL,
+			"%s is no name: names of tables, families and groups match [A-Za-z0-9_][A-Za-z0-9_.-]{0,63}",
+			Q(tfs_str(name ? name : "")));
+	return valid;
+}
+
+const char *tfs_error(struct tfs_store *s)
+{
+	if (!s)
+		reason_clear();
+	return s ? reason_text(s->number) : "";
+}
+
 int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out)
 {
+	reason_clear();
 	struct schema *schema = NULL;
-	int err = store_is_parents(s) ? -EPERM : tfs_name_valid(name) ? lock_sync(s->o.locks) : -EINVAL;
+	int err = store_is_parents(s) ? store_why(s, -EPERM, PARENTS) : name_valid(s, name) ? lock_sync(s->o.locks) : -EINVAL;
 
 	if (!err)
 		err = schemas_table(s->o.locks, name, &schema, NULL);
+	if (err == -ENOENT)
+		return store_why(s, err, "there is no table %s", name);
 	return err ? user_errno(err) : table_open(s, schema, NULL, out);
 }
 
@@ -453,6 +537,7 @@ void table_get(struct tfs_table *t)
 
 int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struct tfs_table **out)
 {
+	reason_clear();
 	struct tfs_table *as = calloc(1, sizeof(*as) + user->group_count * sizeof(gid_t));
 	gid_t *groups = (gid_t *)(as + 1);
 

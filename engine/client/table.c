@@ -2,8 +2,45 @@
 /* Tables and schemas: calls of the master service, which changes them, and of the lock service, which has them. */
 #include "engine/client/salt.h"
 
+#include "engine/base/msg.h"
+
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+/* ---- reasons ---- */
+
+int table_why(struct tfs_table *t, int err, const char *fmt, ...)
+{
+	const struct schema *s = table_schema(t);
+	const struct tfs_schema *p = schema_public(s);
+	char text[REASON_BYTES];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	err = store_why(t->store, err, "%s %s: %s", p->snapshot_of ? "snapshot" : "table", p->name, text);
+	schema_put(s);
+	return err;
+}
+
+int column_why(struct tfs_table *t, int err, struct tfs_bytes row, const char *family, const struct tfs_bytes *qualifier,
+	const char *reason)
+{
+	return table_why(t, err, "row %s: %s%s%s%s%s", Q(row), family ? family : "", qualifier ? ":" : "",
+		qualifier && qualifier->n ? Q(*qualifier) : "", family ? ": " : "", reason);
+}
+
+int table_failed(struct tfs_table *t, int err)
+{
+	if (!err || reason_is_set())
+		return err;
+	if (err == -ENOENT && table_gone(t))
+		return table_why(t, err, "it was dropped");
+	return err == -EACCES ? table_why(t, err, "only its owner may do this") : err;
+}
 
 /* Calls the master and drops the answer. */
 static int call_master_only(struct tfs_store *s, const struct ms_request *q, char **why)
@@ -17,15 +54,17 @@ static int call_master_only(struct tfs_store *s, const struct ms_request *q, cha
 
 int tfs_table_create(struct tfs_store *s, const char *name, uid_t uid, gid_t gid, mode_t mode)
 {
+	reason_clear();
 	struct ms_request q = {.method = MS_TABLE_CREATE, .name = name, .uid = uid, .gid = gid, .mode = mode};
 
-	return tfs_name_valid(name) ? call_master_only(s, &q, NULL) : -EINVAL;
+	return name_valid(s, name) ? call_master_only(s, &q, NULL) : -EINVAL;
 }
 
 int tfs_table_drop(struct tfs_store *s, const char *name)
 {
+	reason_clear();
 	struct ms_request q = {.method = MS_TABLE_DROP, .name = name};
-	int err = tfs_name_valid(name) ? call_master_only(s, &q, NULL) : -EINVAL;
+	int err = name_valid(s, name) ? call_master_only(s, &q, NULL) : -EINVAL;
 
 	if (!err)
 		table_mark_gone(s, name, 0);
@@ -34,9 +73,10 @@ int tfs_table_drop(struct tfs_store *s, const char *name)
 
 int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool noreplace)
 {
+	reason_clear();
 	struct ms_request q = {.method = MS_TABLE_RENAME, .name = from, .to = to, .noreplace = noreplace};
 	struct ms_answer a = {0};
-	int err = tfs_name_valid(from) && tfs_name_valid(to) ? call_master(s, &q, &a, NULL) : -EINVAL;
+	int err = name_valid(s, from) && name_valid(s, to) ? call_master(s, &q, &a, NULL) : -EINVAL;
 
 	if (!err && a.schema)
 		table_mark_gone(s, to, schema_public(a.schema)->table_id);
@@ -63,14 +103,19 @@ int call_for_table(struct tfs_table *t, struct ms_request *q, char **why)
 	q->name = schema_public(s)->name;
 	q->table = t->id;
 	q->user = table_user(t);
-	if (!table_gone(t))
-		err = q->method == MS_TABLE_CLONE || !schema_public(s)->snapshot_of ? call_master_only(t->store, q, why) : -EROFS;
+	if (table_gone(t))
+		(void)table_failed(t, err);
+	else if (q->method == MS_TABLE_CLONE || !schema_public(s)->snapshot_of)
+		err = call_master_only(t->store, q, why);
+	else
+		err = table_why(t, -EROFS, SNAPSHOT_STAYS);
 	schema_put(s);
 	return err;
 }
 
 int tfs_table_truncate(struct tfs_table *t, char **why)
 {
+	reason_clear();
 	struct ms_request q = {.method = MS_TABLE_TRUNCATE};
 
 	return call_for_table(t, &q, why);
@@ -96,6 +141,7 @@ static int listing_add(void *arg, const char *name)
 
 int tfs_table_list(struct tfs_store *s, const char *after, char (*names)[TFS_NAME_MAX + 1], int max)
 {
+	reason_clear();
 	struct listing l = {after ? after : "", names, 0, max};
 	int err = lock_sync(s->o.locks);
 
@@ -106,6 +152,7 @@ int tfs_table_list(struct tfs_store *s, const char *after, char (*names)[TFS_NAM
 
 int tfs_table_empty(struct tfs_table *t, bool *empty)
 {
+	reason_clear();
 	const struct schema *s = table_schema(t);
 	bool has = false;
 	int err = -TABLE_DROPPED;
@@ -124,14 +171,15 @@ int tfs_table_empty(struct tfs_table *t, bool *empty)
 	return user_errno(err);
 }
 
-int table_no_family(struct tfs_table *t)
+int table_no_family(struct tfs_table *t, const char *name)
 {
 	struct ts_request q = {.method = TS_EXISTS, .row = tfs_str("-")};
 	struct ts_answer a = {0};
 	int err = table_call_stored_row(t, &q, &a); /* any row shows whether the table still exists */
 
 	ts_answer_fini(&a);
-	return err == -ENOENT ? err : -EINVAL;
+	return err == -ENOENT ? table_why(t, err, "it was dropped")
+			      : table_why(t, -EINVAL, "it has no family %s", Q(tfs_str(name ? name : "")));
 }
 
 /* Makes the restricted schema of a snapshot. */
@@ -159,6 +207,7 @@ static int snapshot_restrict(struct tfs_table *t)
 
 int tfs_schema_get(struct tfs_table *t, const struct tfs_schema **out)
 {
+	reason_clear();
 	int err;
 
 	t = table_base(t);
@@ -177,7 +226,7 @@ int tfs_schema_get(struct tfs_table *t, const struct tfs_schema **out)
 		if (stale)
 			err = snapshot_restrict(t) ? -ENOMEM : 1;
 	} while (err > 0);
-	return err;
+	return err == -ENOENT ? table_why(t, err, "it was dropped") : err;
 }
 
 void tfs_schema_put(const struct tfs_schema *s)
@@ -198,6 +247,7 @@ const struct tfs_group *tfs_schema_group(const struct tfs_schema *s, const char 
 
 int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, char **why)
 {
+	reason_clear();
 	struct ms_request q = {.method = MS_SCHEMA_SET_TEXT, .text = text, .mtime_us = mtime_us};
 
 	return call_for_table(t, &q, why);
@@ -205,18 +255,24 @@ int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtim
 
 int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **why)
 {
+	reason_clear();
 	const struct schema *s = table_schema(t);
-	int err;
+	char *reason = NULL;
+	int err = schema_text_begins(s, text, &reason);
 
+	if (err && reason)
+		(void)table_why(t, err, "%s", reason);
 	if (why)
-		*why = NULL;
-	err = schema_text_begins(s, text, why);
+		*why = reason;
+	else
+		free(reason);
 	schema_put(s);
 	return err;
 }
 
 int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char **why)
 {
+	reason_clear();
 	struct ms_request q = {.method = MS_SCHEMA_CHANGE, .edit = e};
 
 	return call_for_table(t, &q, why);

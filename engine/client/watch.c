@@ -258,6 +258,7 @@ static void watch_free(struct watch *w)
 
 int tfs_watch(struct tfs_store *s, void (*fn)(void *arg, const struct tfs_change *changes, unsigned count), void *arg)
 {
+	reason_clear();
 	struct watch *w = calloc(1, sizeof(*w)), *old;
 	int err = w ? task_pool_new("watch", 1, &w->pool) : -ENOMEM;
 
@@ -284,7 +285,7 @@ int tfs_watch(struct tfs_store *s, void (*fn)(void *arg, const struct tfs_change
 	mutex_unlock(&s->lock);
 	if (old) {
 		watch_free(w);
-		return -EBUSY;
+		return store_why(s, -EBUSY, "the store has a watch already");
 	}
 	err = s->o.watch ? s->o.watch(s->o.arg) : 0;
 	if (err)

@@ -108,7 +108,7 @@ static int compact_run(const struct arguments *a)
 		progress_total(usage.disk_bytes, true);
 	err = p.store ? tfs_compact(p.table) : compact_mounted(&p);
 	if (err && p.store)
-		complain("%s: %s", p.path, strerror(-err));
+		place_complain(&p, err);
 	refresh(&w);
 	progress_end();
 	return place_close(&p, err ? EXIT_CANNOT : 0);

@@ -74,7 +74,7 @@ static int copy_stream(const struct place *p, const struct clauses *c, struct ou
 			status = put(o, buf_bytes(&piece));
 	}
 	if (r < 0) {
-		stored_complain(p->path, r);
+		place_complain(p, r);
 		status = EXIT_CANNOT;
 	}
 	bulk_stream_free(s);

@@ -41,6 +41,7 @@ struct input {
 	bool is_archive;
 	uint64_t refused, max_errors;
 	bool reported;        /* a message names the cause of the error */
+	const char *reason;   /* of the library, or NULL */
 	uint64_t cells, rows; /* into a mount */
 	int64_t begun_us;
 	uint64_t wrong_units; /* cells of record_is_in_wrong_unit */
@@ -94,8 +95,8 @@ static int make_family(void *arg, const char *name, const char **why)
 	*why = text("the table has no family %s; -p makes it", name);
 	if (!may_make)
 		return -ENOENT;
-	*why = "the family cannot be made";
 	err = tfs_schema_change(in->place.table, &e, NULL);
+	*why = err ? text("the family cannot be made: %s", tfs_error(in->place.store)) : NULL;
 	return err == -EEXIST ? 0 : err;
 }
 
@@ -187,6 +188,8 @@ static int import_stored(struct input *in, enum bulk_format format)
 		return err;
 	err = read_input(in, feed_store, &s);
 	ended = err ? import_stop(s.import) : import_end(s.import);
+	if (err || ended)
+		in->reason = text("%s", tfs_error(in->place.store));
 	counts = import_counts(s.import);
 	in->wrong_units = counts.wrong_units;
 	progress_cells(counts.cells, counts.rows);
@@ -379,7 +382,7 @@ static int import_file(struct input *in, enum bulk_format format)
 	if (err == -EINTR)
 		complain("import: interrupted: the cells that were read are stored; the import can be run again from its start");
 	else if (err && err != -ECANCELED && !in->reported)
-		complain("%s: %s", in->place.path, strerror(-err));
+		complain("%s: %s", in->place.path, in->reason && *in->reason ? in->reason : strerror(-err));
 	if (in->wrong_units)
 		complain("warning: %s: " RECORDS_IN_WRONG_UNIT, in->name, (unsigned long long)in->wrong_units);
 	progress_end();

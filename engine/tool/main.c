@@ -10,8 +10,9 @@
 static const struct command *const commands[] = {&check_command, &repair_command, &dump_command, &put_command, &delete_command,
 	&increment_command, &mutate_command, &import_command, &export_command, &scan_command, &get_command, &count_command,
 	&run_command, &splits_command, &du_command, &sql_command, &compact_command, &ctl_command, &config_command, &status_command,
-	&bench_command, &probe_command, &keys_command, &serve_command, &complete_command, &cluster_command, &init_command,
-	&adopt_command, &drain_command, &create_command, &ls_command, &describe_command, &drop_command, &alter_command, NULL};
+	&why_command, &bench_command, &probe_command, &keys_command, &serve_command, &complete_command, &cluster_command,
+	&init_command, &adopt_command, &drain_command, &create_command, &ls_command, &describe_command, &drop_command,
+	&alter_command, NULL};
 #define COMMANDS (sizeof(commands) / sizeof(*commands) - 1)
 
 static void print_usage(void)

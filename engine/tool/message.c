@@ -10,10 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-#define REFUSED_BYTES_MAX ((size_t)1 << 20)
 
 void complain(const char *fmt, ...)
 {
@@ -165,63 +162,4 @@ const char *program_beside(const char *name)
 		}
 	}
 	return name;
-}
-
-/* ---- reasons of a mount ---- */
-
-static char program_began[32]; /* as the times in /.tabletfs/refused: an older line is of another process with this number */
-
-void refusals_begin(void)
-{
-	const time_t now = time(NULL);
-	struct tm tm;
-
-	if (gmtime_r(&now, &tm))
-		(void)!strftime(program_began, sizeof(program_began), "%FT%TZ", &tm);
-}
-
-/* Returns the path of /.tabletfs/refused of the mount that has `path`; NULL: there is none. */
-static const char *refused_file(const char *path)
-{
-	const char *slash = strrchr(path, '/'), *dir = path;
-
-	if (access(path, F_OK) && errno == ENOENT)
-		dir = slash && slash > path ? text("%.*s", (int)(slash - path), path) : slash ? "/" : ".";
-	/* A snapshot's rows are four directories below the mount point. */
-	for (int up = 0; up <= 4; up++, dir = text("%s/..", dir)) {
-		const char *file = text("%s/.tabletfs/refused", dir);
-
-		if (access(file, R_OK) == 0)
-			return file;
-	}
-	return NULL;
-}
-
-const char *refusal(const char *path, pid_t process)
-{
-	const char *file = refused_file(path), *own = text("\t%d\t", (int)process), *found = NULL, *at;
-	const size_t time_n = strlen(program_began);
-	struct tfs_bytes rest, line;
-	struct buf b = {0};
-
-	if (file && file_read_all(given(file), REFUSED_BYTES_MAX, &b) == 0)
-		for (rest = buf_bytes(&b); bytes_line(&rest, &line);) {
-			at = memmem(line.p, line.n, own, strlen(own));
-			if (at && line.n > time_n && memcmp(line.p, program_began, time_n) >= 0)
-				found = text("%.*s", (int)((const char *)line.p + line.n - at - strlen(own)), at + strlen(own));
-		}
-	buf_fini(&b);
-	return found;
-}
-
-void complain_refused(const char *path, const char *about, int err)
-{
-	const char *reason = refusal(path, getpid());
-
-	if (reason)
-		complain("%s", reason);
-	else if (err == -EACCES)
-		complain("%s: %s: its owner, mode and ACL do not let user %u in", about, strerror(-err), (unsigned)geteuid());
-	else
-		complain("%s: %s", about, strerror(-err));
 }

@@ -451,7 +451,7 @@ static int splits_run(const struct arguments *a)
 		err = tfs_splits(p.table, (unsigned)n, put_range, &splits);
 	}
 	if (err)
-		complain("%s: %s", p.path, strerror(-err));
+		place_complain(&p, err);
 	else
 		(void)put_out(NULL, buf_bytes(&out));
 	splits_fini(&splits);
@@ -470,8 +470,8 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Prints the outputs.  Returns 0 or -errno after a message. */
-static int print_outputs(struct tfs_run *run, enum line_format format, const char *path)
+/* Prints the outputs.  Returns 0 or -errno. */
+static int print_outputs(struct tfs_run *run, enum line_format format)
 {
 	struct buf piece = {0};
 	int r = 1;
@@ -482,8 +482,6 @@ static int print_outputs(struct tfs_run *run, enum line_format format, const cha
 		if (piece.n && fwrite(piece.p, 1, piece.n, stdout) != piece.n)
 			break; /* main reports it */
 	}
-	if (r < 0)
-		complain("%s: %s", path, *tfs_run_error(run) ? tfs_run_error(run) : strerror(-r));
 	buf_fini(&piece);
 	return r < 0 ? r : 0;
 }
@@ -505,11 +503,10 @@ static int run_script(
 		return EXIT_CANNOT;
 	}
 	err = tfs_run_new(p.table, script, args, &c.spec, &run);
+	if (!err)
+		err = print_outputs(run, format);
 	if (err)
-		complain("%s: %s%s", p.path, strerror(-err),
-			err == -EINVAL ? " (there is no such family; or --reverse; or --limit of a salted table)" : "");
-	else
-		err = print_outputs(run, format, p.path);
+		place_complain(&p, err);
 	tfs_run_free(run);
 	clauses_fini(&c);
 	return place_close(&p, err ? EXIT_CANNOT : 0);

@@ -84,9 +84,13 @@ static int open_stored(struct place *p, const char *datadir, const char *name, b
 	}
 	if (!err)
 		err = tfs_table_open(p->store, name, &p->table);
-	if (err)
-		return cannot_open(p, err == -ENOENT ? "there is no such table" : strerror(-err));
-	return 0;
+	if (err == -ENOENT)
+		return cannot_open(p, "there is no such table");
+	if (!err)
+		return 0;
+	place_complain(p, err);
+	(void)!place_close(p, 0);
+	return EXIT_CANNOT;
 }
 
 int place_open(struct place *p, const char *path, bool make)
@@ -111,6 +115,13 @@ int place_open_stored(struct place *p, const char *path)
 
 	*p = (struct place){.path = path, .dir = -1};
 	return open_stored(p, parent_of(path), slash ? slash + 1 : path, false);
+}
+
+void place_complain(const struct place *p, int err)
+{
+	const char *reason = p->store ? tfs_error(p->store) : "", *of_stream = err == -E2BIG ? bulk_stream_why(err) : NULL;
+
+	complain("%s: %s", p->path, *reason ? reason : of_stream ? of_stream : strerror(-err));
 }
 
 int place_close(struct place *p, int status)
@@ -285,13 +296,6 @@ static int print(struct tfs_bytes s, uint64_t *bytes)
 	return fwrite(s.p, 1, s.n, stdout) == s.n ? 0 : -EIO;
 }
 
-void stored_complain(const char *path, int err)
-{
-	const char *why = bulk_stream_why(err);
-
-	complain("%s: %s", path, why ? why : strerror(-err));
-}
-
 int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row, enum bulk_format format, uint64_t *bytes)
 {
 	struct tfs_scan_spec spec = c->spec;
@@ -314,7 +318,7 @@ int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row,
 			r = 0; /* main reports it */
 	}
 	if (r < 0)
-		stored_complain(path, r);
+		place_complain(&p, r);
 	bulk_stream_free(cells);
 	buf_fini(&piece);
 	return place_close(&p, r < 0 ? EXIT_ERROR : 0);
@@ -351,7 +355,7 @@ int stored_list(const char *path, const struct clauses *c, enum stored_list list
 	if (r == 0 && list == STORED_COUNT)
 		printf("rows\t%llu\ncells\t%llu\n", (unsigned long long)rows, (unsigned long long)cells);
 	if (r < 0)
-		stored_complain(path, r);
+		place_complain(&p, r);
 	tfs_scan_free(scan);
 	buf_fini(&line);
 	buf_fini(&row);
@@ -381,6 +385,6 @@ int stored_get(const char *path, struct tfs_bytes row, const struct mutation_lin
 		offset += got;
 	}
 	if (err && err != -ENOENT)
-		complain("%s: %s", path, strerror(-err));
+		place_complain(&p, err);
 	return place_close(&p, err == -ENOENT ? EXIT_NOTHING : err ? EXIT_ERROR : 0);
 }

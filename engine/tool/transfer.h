@@ -36,6 +36,8 @@ int place_open(struct place *p, const char *path, bool make) TFS_MUST;
 int place_open_stored(struct place *p, const char *path) TFS_MUST;
 /* Returns status, or EXIT_CANNOT after a message if the store cannot be closed. */
 int place_close(struct place *p, int status) TFS_MUST;
+/* Complains that a call of the library has failed: its reason (tfs_error), or else the error's text. */
+void place_complain(const struct place *p, int err);
 
 /* Sets the table's bytes on disk and number of cells.  On a mount they come from .tablets.  -errno: the user may not read it. */
 int place_usage(const struct place *p, struct tfs_usage *out) TFS_MUST;
@@ -68,8 +70,6 @@ bool stored_is(const char *path);
 int stored_mutate(const char *path, struct tfs_bytes row, struct tfs_bytes lines, struct buf *answer) TFS_MUST;
 /* Prints the cells that match, of this row only unless row.p is NULL.  Sets *bytes, if not NULL, to the number of bytes. */
 int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row, enum bulk_format format, uint64_t *bytes) TFS_MUST;
-/* Prints a message about an error of bulk_stream. */
-void stored_complain(const char *path, int err);
 /* Prints the keys of the rows that match, the names of the cells, or the numbers of both, as .keys, .names and .count do. */
 enum stored_list { STORED_KEYS, STORED_NAMES, STORED_COUNT };
 int stored_list(const char *path, const struct clauses *c, enum stored_list list) TFS_MUST;

@@ -175,6 +175,7 @@ static _Thread_local bool refusal_logged;
 void refuse_begin(void)
 {
 	refusal_logged = false;
+	(void)tfs_error(NULL); /* the reason of an earlier request */
 }
 
 #define REFUSALS 256u
@@ -182,7 +183,7 @@ void refuse_begin(void)
 static struct {
 	struct mutex lock; /* nothing is called under it */
 	struct {
-		time_t time;
+		struct timespec time;
 		uid_t uid;
 		pid_t thread;
 		char *text;
@@ -198,7 +199,7 @@ static void refusals_add(const char *path, const char *reason, int err)
 		return;
 	mutex_lock(&refusals.lock);
 	old = refusals.v[refusals.next].text;
-	refusals.v[refusals.next].time = time(NULL);
+	(void)clock_gettime(CLOCK_REALTIME, &refusals.v[refusals.next].time);
 	refusals.v[refusals.next].uid = fs_asker_uid();
 	refusals.v[refusals.next].thread = fs_asker_thread();
 	refusals.v[refusals.next].text = text;
@@ -220,10 +221,10 @@ int refusals_render(struct node *n, struct buf *out)
 
 		if (!refusals.v[at].text || (uid != 0 && uid != fs.uid && uid != refusals.v[at].uid))
 			continue;
-		if (gmtime_r(&refusals.v[at].time, &tm))
-			(void)!strftime(when, sizeof(when), "%FT%TZ", &tm);
-		err = buf_printf(out, "%s\t%u\t%d\t%s\n", when, (unsigned)refusals.v[at].uid, (int)refusals.v[at].thread,
-			refusals.v[at].text);
+		if (gmtime_r(&refusals.v[at].time.tv_sec, &tm))
+			(void)!strftime(when, sizeof(when), "%FT%T", &tm);
+		err = buf_printf(out, "%s.%06ldZ\t%u\t%d\t%s\n", when, refusals.v[at].time.tv_nsec / 1000,
+			(unsigned)refusals.v[at].uid, (int)refusals.v[at].thread, refusals.v[at].text);
 	}
 	mutex_unlock(&refusals.lock);
 	return err;
@@ -264,6 +265,7 @@ static const char *reason_of_table(int err, struct node *n)
 int refuse_store(int err, struct node *n, const char *name, const char *doing)
 {
 	const char *reason;
+	char known[512];
 
 	switch (err < 0 ? -err : 0) {
 	case 0:
@@ -278,7 +280,11 @@ int refuse_store(int err, struct node *n, const char *name, const char *doing)
 	case EINTR:
 		return err;
 	default:
+		/* Reading the schema forgets the library's reason. */
+		snprintf(known, sizeof(known), "%s", tfs_error(fs.store));
 		reason = refusal_logged ? NULL : reason_of_table(err, n);
+		if (!reason && *known)
+			return refuse(err, n, name, "%s: %s", doing, known);
 		return refuse(err, n, name, "%s", reason ? reason : doing);
 	}
 }

@@ -19,7 +19,7 @@ void refuse_begin(void);
 int refuse(int r, struct node *n, const char *name, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Appends a header and the newest refusals, the oldest first.  root and the mounting user see all, other users their own. */
 int refusals_render(struct node *n, struct buf *out);
-/* Refuses as refuse() does, for an error of the store without a known reason.  ENOENT and other ordinary results are not logged. */
+/* Refuses as refuse() does, for an error of the store, with the reason of tfs_error if there is one.  ENOENT and other ordinary results are not logged. */
 int refuse_store(int r, struct node *n, const char *name, const char *doing);
 /*
  * After ESTALE the kernel looks the name up again and repeats the call, but only

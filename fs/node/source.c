@@ -14,7 +14,6 @@
  */
 #include "fs/node/source.h"
 
-#include "engine/base/where.h"
 #include "fs/base/access.h"
 #include "fs/base/ahead.h"
 #include "fs/base/reply.h"
@@ -43,40 +42,6 @@ static int check_with_store(struct node *n, const struct clauses *c)
 	err = tfs_scan_next(scan, &cell);
 	tfs_scan_free(scan);
 	return err < 0 && err != -EACCES ? err : 0; /* the scan itself will return EACCES */
-}
-
-/* Returns true if a family of the condition does not exist. */
-static bool where_is_unknown(struct tfs_bytes condition, const struct tfs_schema *s)
-{
-	bool unknown = false;
-	const char *why;
-	struct where w;
-
-	if (!condition.p)
-		return false;
-	if (where_parse(condition, &w, &why) == 0)
-		for (unsigned i = 0; i < w.term_count && !unknown; i++)
-			unknown = !tfs_schema_family(s, w.terms[i].family);
-	where_fini(&w);
-	return unknown;
-}
-
-/* Returns why the store refuses the clauses. */
-static const char *refused_because(struct node *n, const struct clauses *c)
-{
-	const char *why = c->spec.row_script.p ? "the regular expression or the Lua expression is not valid: see the server's log"
-					       : "the regular expression is not valid, or too long";
-	const struct tfs_schema *s;
-
-	if (tfs_schema_get(node_store_table(n), &s))
-		return why;
-	for (unsigned i = 0; i < c->spec.family_count; i++)
-		if (!tfs_schema_family(s, c->spec.families[i]))
-			why = "there is no such family";
-	if (where_is_unknown(c->spec.row_where, s))
-		why = "where= names a family that the table does not have";
-	tfs_schema_put(s);
-	return why;
 }
 
 /* Sets *out, which is empty, to the clauses of n joined by '/'.  Only a directory of clauses has any. */
@@ -128,7 +93,7 @@ int scan_clauses(struct node *n, const char *name, int64_t now_us, struct clause
 	if (err == 0 && clauses_need_store(out)) {
 		err = check_with_store(n, out);
 		if (err == -EINVAL)
-			err = refuse(err, n, name, "%s", refused_because(n, out));
+			err = refuse_store(err, n, name, "the store refuses this clause");
 	}
 	return err;
 }

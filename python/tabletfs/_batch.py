@@ -3,10 +3,24 @@
 import os
 from typing import TYPE_CHECKING, Any, Self
 
-from ._errors import BatchError, Error, error
+from ._errors import BatchError, Error
 from ._ffi import ffi
 from ._handle import Handle
-from ._library import Buffer, Key, Time, check, fetch_bytes, key_bytes, lib, pass_bytes, text_bytes, timestamp_of, value_bytes
+from ._library import (
+    Buffer,
+    Key,
+    Time,
+    check,
+    failed,
+    fetch_bytes,
+    key_bytes,
+    lib,
+    pass_bytes,
+    reason,
+    text_bytes,
+    timestamp_of,
+    value_bytes,
+)
 from ._mutation import Made, Mutation
 
 if TYPE_CHECKING:
@@ -18,7 +32,7 @@ _FAILURES_MAX = 1000
 class _Failures:
     def __init__(self) -> None:
         self.count = 0
-        self.first: list[tuple[bytes, int]] = []
+        self.first: list[tuple[bytes, int, str]] = []
 
 
 @ffi.callback("void(void *, struct tfs_bytes, int)")  # type: ignore[misc]
@@ -27,7 +41,7 @@ def _note_failure(state: Any, row: Any, code: int) -> None:
     failures: _Failures = ffi.from_handle(state)
     failures.count += 1
     if len(failures.first) < _FAILURES_MAX:
-        failures.first.append((fetch_bytes(row), -code))
+        failures.first.append((fetch_bytes(row), -code, reason()))
 
 
 class Batch:
@@ -62,7 +76,7 @@ class Batch:
             if code == 0:
                 code = lib.tfs_batch_add(batch, m)
         if code < 0:
-            raise error(-code, f"{self.table.what}, row {r!r}: put {family}")
+            raise failed(-code, f"{self.table.what}, row {r!r}: put {family}")
 
     def add(self, mutation: Mutation) -> None:
         """Adds a copy of the mutation, which must be of the same table."""
@@ -82,10 +96,11 @@ class Batch:
         count, first = self._failures.count, self._failures.first
         self._failures.count, self._failures.first = 0, []
         failures: list[tuple[bytes, Error]] = []
-        for row, row_code in first:
-            failures.append((row, error(row_code, f"{self.table.what}, row {row!r}")))
-        reason = f"{self.table.what}: {count} row mutations failed, the first: {os.strerror(code)}"
-        raise BatchError(code, reason, failures, count)
+        for row, row_code, why in first:
+            failures.append((row, failed(row_code, f"{self.table.what}, row {row!r}", why)))
+        first_why = first[0][2] if first else ""
+        text = f"{self.table.what}: {count} row mutations failed, the first: {os.strerror(code)}"
+        raise BatchError(code, f"{text}: {first_why}" if first_why else text, failures, count)
 
     def close(self) -> None:
         """Flushes and ends the batch.  BatchError as of flush."""

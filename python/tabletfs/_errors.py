@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Exceptions.  Each is an OSError: errno is the library's error, strerror the reason, which names the table, row or
-operation.  Those that have a built-in relative are also of that class, so `except FileNotFoundError` works.
+Exceptions.  Each is an OSError: errno is the library's error, strerror its text with the reason, which names the
+table, row, family or clause.  Those that have a built-in relative are also of that class, so `except FileNotFoundError` works.
 """
 import errno
 import os
@@ -61,7 +61,7 @@ _CLASSES: Final[dict[int, type[Error]]] = {
 
 def error(code: int, what: str, why: str | None = None) -> Error:
     """Makes the exception for a positive errno."""
-    return _CLASSES.get(code, Error)(code, f"{what}: {why or os.strerror(code)}")
+    return _CLASSES.get(code, Error)(code, f"{what}: {os.strerror(code)}" + (f": {why}" if why else ""))
 
 
 class BatchError(Error):

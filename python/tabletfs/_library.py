@@ -5,7 +5,7 @@ import os
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
-from ._errors import error
+from ._errors import ClosedError, Error, error
 from ._ffi import ffi
 
 # The declarations are those of this ABI.
@@ -76,11 +76,52 @@ def take_text(pointer: Any) -> str:
     return text
 
 
+# Weak references to the handles of open stores.
+stores: list[Any] = []
+
+
+def reason() -> str:
+    """Why the thread's newest call failed, which one of the stores has; "" if none has a reason."""
+    for ref in list(stores):
+        handle = ref()
+        if handle is None:
+            continue
+        try:
+            with handle as store:
+                text = fetch_text(lib.tfs_error(store))
+        except ClosedError:
+            continue
+        if text:
+            return text
+    return ""
+
+
+def failed(code: int, what: str, why: str = "") -> Error:
+    """Makes the exception for a positive errno that a call has just returned.  `what` names the table already."""
+    return error(code, what, (why or reason()).removeprefix(what.split(",")[0].split(":")[0] + ": "))
+
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_TIMES = {"ms": 1000, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+
+
+def number_of(number: int | str, is_time: bool = False) -> int:
+    """A number, a size as "64M", or (microseconds) a time as "7d", as tabletfs.conf(5) has them."""
+    if isinstance(number, int):
+        return number
+    unit = number.lstrip("0123456789")
+    digits = number.removesuffix(unit) if unit else number
+    units = _TIMES if is_time else _UNITS
+    if not digits or unit not in units:
+        raise error(errno.EINVAL, repr(number), "it needs a number" + (" and a unit of time, as 7d" if is_time else ", as 64M"))
+    return int(digits) * units[unit]
+
+
 def check(result: int, what: str, why: Any = None) -> int:
     """Raises the exception if a call returned -errno.  why: the `char **` that may have received a reason."""
-    reason = take_text(why) if why is not None else ""
+    text = take_text(why) if why is not None else ""
     if result < 0:
-        raise error(-result, what, reason)
+        raise failed(-result, what, text)
     return result
 
 

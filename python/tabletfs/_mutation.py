@@ -3,13 +3,12 @@
 Mutations of one row.  A Mutation is a list of operations in Python.  Applying it, or adding it to a batch, makes the
 library's mutation, so a Mutation has nothing to close, and may be applied more than once.
 """
-import errno
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from ._cell import Result
-from ._errors import CheckFailedError, error
+from ._errors import CheckFailedError
 from ._ffi import ffi
 from ._handle import Handle, free_last
 from ._library import (
@@ -18,6 +17,7 @@ from ._library import (
     Buffer,
     Key,
     Time,
+    failed,
     key_bytes,
     lib,
     microseconds,
@@ -183,7 +183,7 @@ class Mutation:
         cause = next((i for i in range(len(self)) if results[i].failed), None)
         if cause is not None:
             what += f", operation {cause}: {self._operations[cause][0]}"
-        e = error(code, what, "the check failed" if code == errno.ECANCELED else None)
+        e = failed(code, what)
         if isinstance(e, CheckFailedError):
             e.operation = cause
         return e

@@ -3,17 +3,18 @@
 import errno
 import os
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 from ._cell import Snapshot
 from ._errors import NotFoundError, error
 from ._ffi import ffi
 from ._handle import Group, Handle
-from ._library import check, fetch_text, lib, pass_bytes, take_text, text_bytes
+from ._library import check, fetch_text, lib, number_of, pass_bytes, stores, take_text, text_bytes
 from ._table import Table, note_snapshot
 
 _NAMES = 1000
+_FAMILY_KEYWORDS = {"gc", "type", "group", "acl", "uid", "gid", "mode"}
 
 
 class Space(NamedTuple):
@@ -90,14 +91,22 @@ class Store:
     def create_table(
         self,
         name: str,
-        families: Iterable[str] = (),
+        families: Iterable[str] | Mapping[str, Mapping[str, Any]] = (),
         *,
         schema: str | None = None,
         uid: int | None = None,
         gid: int | None = None,
         mode: int = 0o755,
     ) -> Table:
-        """Creates a table with these families, or with the text of a schema, tabletfs-schema(5), and opens it."""
+        """
+        Creates a table with these families, or with the text of a schema, tabletfs-schema(5), and opens it.  families has
+        names, or by name the keywords of Table.add_family, as {"f": {"gc": "maxversions=3"}}.
+        """
+        parts = {f: dict(families[f] or {}) if isinstance(families, Mapping) else {} for f in families}
+        for family, keywords in parts.items():
+            for unknown in keywords.keys() - _FAMILY_KEYWORDS:
+                known = ", ".join(sorted(_FAMILY_KEYWORDS))
+                raise error(errno.EINVAL, f"table {name}: family {family}", f"{unknown} is none of {known}")
         login = self._handle.group.login
         owner, group = login[0] if uid is None else uid, login[1] if gid is None else gid
         with self._handle as store:
@@ -106,8 +115,12 @@ class Store:
             table = self.table(name)
             if schema is not None:
                 table.set_schema(schema)
-            for family in families:
-                table.add_family(family, uid=owner, gid=group)
+            for family, keywords in parts.items():
+                acl = keywords.pop("acl", None)
+                members: dict[str, Any] = {"uid": owner, "gid": group, **keywords}
+                table.add_family(family, **members)
+                if acl is not None:
+                    table.change_family(family, acl=acl)
         except BaseException:
             self.drop_table(name)
             raise
@@ -200,7 +213,7 @@ def open(
     """
     Opens a store: a data directory, which is created if it is absent or empty, or another source, such as "HOST:DATADIR" or
     a mount point, tabletfs-remote(7).  config: a file with the settings of tabletfs.conf(5).  settings: members of struct
-    tfs_options, such as sync=True, memtable_bytes=32 << 20 or ssh="ssh -p 2222".
+    tfs_options, such as sync=True, memtable_bytes="32M", timeout_us="5s" or ssh="ssh -p 2222".
     BusyError: another process has it open, and does not serve it.
     """
     options = ffi.new("struct tfs_options *")
@@ -210,10 +223,12 @@ def open(
     if config is not None:
         name = os.fsencode(config)
         check(lib.tfs_options_load(options, name, why), f"store {where}", why)
-    known = {member for member, _ in ffi.typeof("struct tfs_options").fields}
+    known = {member: field.type.kind for member, field in ffi.typeof("struct tfs_options").fields}
     for member, setting in settings.items():
         if member not in known:
             raise error(errno.EINVAL, f"store {where}", f"there is no setting {member}")
+        if isinstance(setting, str) and known[member] == "primitive":
+            setting = number_of(setting, member.endswith("_us"))
         setattr(options, member, text_bytes(setting) if isinstance(setting, str) else setting)
     encoded = os.fsencode(path)
     if b"\0" in encoded:
@@ -225,4 +240,5 @@ def open(
         login = ffi.new("struct tfs_login *")
         lib.tfs_login(handle.out[0], login)
         handle.group.login = login.uid, login.gid
+    stores[:] = [ref for ref in stores if ref()] + [handle.group.root]
     return Store(where, handle)

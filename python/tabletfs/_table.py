@@ -8,7 +8,9 @@ from ._cell import Cell, Result, Schema, Snapshot, Tablet, Usage, schema_of, sna
 from ._errors import NotFoundError
 from ._ffi import ffi
 from ._handle import Handle
-from ._library import Buffer, Key, Time, check, key_bytes, lib, pass_bytes, text_bytes, timestamp_of, value_bytes
+from ._library import Buffer, Key, Time, check, key_bytes, lib, number_of, pass_bytes, text_bytes, timestamp_of
+from ._library import value_bytes
+from ._files import Path, read_records, write_cells
 from ._library import NO_TIME
 from ._mutation import Mutation
 from ._run import Output, new_run
@@ -191,12 +193,12 @@ class Table:
     def delete_row(self, row: Key, *, sync: bool = False) -> None:
         Mutation(self, row).delete_row().apply(sync=sync)
 
-    def batch(self, *, max_bytes: int = 0, threads: int = 0, sync: bool = False) -> Batch:
+    def batch(self, *, max_bytes: int | str = 0, threads: int = 0, sync: bool = False) -> Batch:
         """
-        max_bytes: of mutations that wait or are being applied (16 MiB); threads: requests at a time (4, at most 64);
+        max_bytes: of mutations that wait or are being applied (16 MiB), such as "64M"; threads: requests at a time (4, at most 64);
         sync: applied mutations are on disk.
         """
-        return Batch(self, max_bytes, threads, sync)
+        return Batch(self, number_of(max_bytes), threads, sync)
 
     def truncate(self) -> None:
         """Removes all cells, whatever the size."""
@@ -241,9 +243,40 @@ class Table:
         """Returns the versions of a column, newest first; count: at most so many."""
         return list(new_scan(self, one_row=row, family=family, one_qualifier=qualifier, versions=count))
 
-    def row(self, row: Key, family: str | Iterable[str] | None = None, *, versions: int | None = 1) -> list[Cell]:
+    def cells(self, row: Key, family: str | Iterable[str] | None = None, *, versions: int | None = 1) -> list[Cell]:
         """Returns the row's cells as of one instant: the newest version of each column; versions=None: all."""
         return list(new_scan(self, one_row=row, family=family, versions=versions))
+
+    def row(self, row: Key, family: str | Iterable[str] | None = None) -> dict[bytes, bytes]:
+        """Returns the newest values of the row as of one instant, by b"family:qualifier"; {}: there is no such row."""
+        return {b"%s:%s" % (c.family.encode(), c.qualifier): c.value for c in self.cells(row, family)}
+
+    def rows(
+        self, keys: Iterable[Key], family: str | Iterable[str] | None = None
+    ) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        """Returns key and row() of each of the rows that exist, in the order of the keys.  Each is as of an instant of its own."""
+        names = family if family is None or isinstance(family, str) else list(family)
+        found = ((key_bytes(key), self.row(key, names)) for key in keys)
+        return [(key, row) for key, row in found if row]
+
+    def count(self, **clauses: Any) -> int:
+        """Returns the number of rows that have a cell that matches the clauses of scan()."""
+        return sum(1 for _ in self.scan(**clauses).rows())
+
+    def export_file(self, path: Path, *, format: str | None = None, **clauses: Any) -> int:
+        """
+        Writes the cells that match the clauses of scan() to a file, tabletfs-formats(5), and returns their number.
+        format is tsv or jsonl; without it the end of the name says it, as .tsv or .jsonl.gz.
+        """
+        return write_cells(path, format, self.scan(**clauses))
+
+    def import_file(self, path: Path, *, format: str | None = None, sync: bool = False) -> int:
+        """
+        Writes the cells of such a file into the table, and returns their number.  The families must exist.  Lines before
+        one that is refused are stored; importing the file again does no harm if each line has a timestamp.
+        """
+        with self.batch(sync=sync) as batch:
+            return read_records(path, format, lambda r: batch.put(r.row, r.family, r.qualifier, r.value, r.timestamp))
 
     def exists(self, row: Key, family: str | None = None) -> bool:
         """Returns true if the row has a cell, in this family or in any."""

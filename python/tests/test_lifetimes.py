@@ -151,7 +151,7 @@ def test_threads_use_and_close(directory: Path) -> None:
             lambda: list(table.scan()),
             lambda: table.put("r", "f", "q", b""),
             lambda: shared.put("r", "f", "q", b""),
-            lambda: store.table("t").row("r"),
+            lambda: store.table("t").cells("r"),
             lambda: list(made[4].scan(absent_from=made[3])),
             lambda: table.batch().close(),
         ]
@@ -360,7 +360,7 @@ def test_exceptions_of_signal_handlers(directory: Path) -> None:
             while True:
                 table.put("r", "f", "q", b"x")
                 batch.put("s", "f", "q", b"x")
-                store.table("t").row("r")
+                store.table("t").cells("r")
                 with table.mutation("r") as m:
                     m.append("f", "log", b".")
                 for cell in table.scan(limit=40, value="[^x]*"):

@@ -2,6 +2,7 @@
 import errno
 import time
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ def test_a_mutation_is_atomic(table: Table) -> None:
         m.put("f", "a", b"1", 10).put("f", b"\xff\0", b"").put("g", "c", bytearray(b"3"))
     assert [result.timestamp for result in m.results][0] == 10 and len(m) == 3
     assert all(result.committed == m.results[0].committed > 0 for result in m.results)
-    assert [(c.family, c.qualifier, c.value) for c in table.row("r")] == [
+    assert [(c.family, c.qualifier, c.value) for c in table.cells("r")] == [
         ("f", b"a", b"1"),
         ("f", b"\xff\0", b""),
         ("g", b"c", b"3"),
@@ -49,7 +50,7 @@ def test_read_modify_write(table: Table) -> None:
     assert table.increment("r", "g", "n") == 1
     assert table.increment("r", "g", "n", -5) == -4
     table.put("r", "g", "text", b"text")
-    with pytest.raises(tabletfs.InvalidError, match="operation 1: increment"):
+    with pytest.raises(tabletfs.InvalidError, match='operation 1: increment: Invalid argument: row "r": g:"text": its newest'):
         table.mutation("r").put("f", "x", b"").increment("g", "text").apply()
     assert table.get("r", "f", "x") is None
     table.put("r", "g", "n", b"%d\n" % (2**63 - 1))
@@ -138,3 +139,30 @@ def test_committed_mutations_survive(store: Store, table: Table) -> None:
     store.close()
     with tabletfs.open(path) as again:
         assert again.table("t").get("r", "f", "q") == b"x"
+
+
+def test_errors_have_reasons(directory: Path) -> None:
+    """Also of a store that another process serves."""
+    own = tabletfs.open(directory, log_level=0, serve=True)
+    with own as store, store.create_table("t", ["f"]) as table, tabletfs.open(f"unix:{directory}") as served:
+        for s, t in (store, table), (served, served.table("t")):
+            with pytest.raises(tabletfs.InvalidError, match='table t, row .*: it has no family "nosuch"$'):
+                t.put("r", "nosuch", "q", b"v")
+            with pytest.raises(tabletfs.InvalidError, match='it has no family "nosuch"$'):
+                t.get("r", "nosuch", "q")
+            with pytest.raises(tabletfs.InvalidError, match="the pattern of rows, .*missing closing parenthesis"):
+                list(t.scan(row="("))
+            with pytest.raises(tabletfs.NotFoundError, match="there is no table none"):
+                s.table("none")
+            with pytest.raises(tabletfs.ExistsError, match="there is a table t already"):
+                s.create_table("t")
+            with pytest.raises(tabletfs.InvalidError, match="'a b'|\"a b\" is no name"):
+                s.create_table("a b")
+            t.put("r", "f", "q", b"text")
+            with pytest.raises(tabletfs.BatchError, match="not a decimal number") as failed, t.batch() as batch:
+                batch.add(t.mutation("r").increment("f", "q"))
+            assert "not a decimal number" in str(failed.value.failures[0][1])
+            with pytest.raises(tabletfs.CheckFailedError, match="another value"):
+                t.mutation("r").check_value("f", "q", b"x").put("f", "q", b"y").apply()
+            with pytest.raises(tabletfs.Error, match="table t: .*: it has cells"):
+                s.drop_table("t")

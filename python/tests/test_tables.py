@@ -42,7 +42,7 @@ def test_errors_have_errno_and_reason(store: Store, table: Table, directory: Pat
     assert isinstance(absent.value, FileNotFoundError) and isinstance(absent.value, tabletfs.Error)
     with pytest.raises(tabletfs.InvalidError) as invalid:
         table.set_schema("families = { f = { gc = 3; }; };")
-    assert invalid.value.errno == errno.EINVAL and "table t: schema: line 1: " in str(invalid.value)
+    assert invalid.value.errno == errno.EINVAL and "table t: schema: Invalid argument: line 1: " in str(invalid.value)
     with pytest.raises(ValueError):
         store.create_table("a/b")
     with pytest.raises(tabletfs.InvalidError):

@@ -13,6 +13,12 @@
 #define tfs_options_example model_options_example
 #define tfs_open model_open
 #define tfs_close model_close
+#define tfs_error model_error
+#define tfs_run_new model_run_new
+#define tfs_run_next model_run_next
+#define tfs_run_error model_run_error
+#define tfs_run_free model_run_free
+#define tfs_script_check model_script_check
 #define tfs_sync model_sync
 #define tfs_space model_space
 #define tfs_status model_status
