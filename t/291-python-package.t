@@ -56,6 +56,14 @@ PY
 check 'the package is built' build
 check 'mypy --strict accepts the package, its tests and a program' types "$W/lib/tabletfs" "$SRC/python/tests" "$W/right.py"
 check 'and finds each error of another program' wrong_types
+# The lines for pip in README, in a copy of the tree.
+readme_lines() (
+	cd "$W/tree" && grep -oE '(python3 -m venv|env/bin/pip install) .*' "$SRC/README" >lines && [ "$(wc -l <lines)" = 2 ] &&
+		PATH=/usr/bin:$PATH sh -e lines && env -u PYTHONPATH env/bin/python -c 'import tabletfs; tabletfs.open'
+)
+if "$python" -c 'import ensurepip, venv, wheel' 2>/dev/null; then
+	check 'the lines in README install it in an environment' readme_lines
+fi
 check 'pytest' "$python" -m pytest -q -p no:cacheprovider --basetemp="$W/pytest" --tb=short "$SRC/python/tests"
 sed -n '$s/^/# /p' "$W/out"
 echo "1..$n"

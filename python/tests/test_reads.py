@@ -2,6 +2,7 @@
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,7 +15,7 @@ LARGE = 300 << 10  # not within a cell of a scan
 
 def test_cells_and_versions(table: Table) -> None:
     assert table.get("r", "f", "q") is None and table.cell("r", "f", "q") is None
-    assert table.row("r") == [] == table.versions("r", "f", "q")
+    assert table.cells("r") == [] == table.versions("r", "f", "q")
     for t in (1, 2, 3):
         result = table.put("r", "f", "q", b"%d" % t, t)
     table.put("r", "f", "qq", b"", -1)
@@ -23,9 +24,9 @@ def test_cells_and_versions(table: Table) -> None:
     assert table.cell("r", "f", "q") == Cell(b"r", "f", b"q", 3, b"3", 1, result.committed, 2**63 - 1)
     assert [c.value for c in table.versions("r", "f", "q")] == [b"3", b"2", b"1"]
     assert [c.value for c in table.versions("r", "f", "q", 2)] == [b"3", b"2"]
-    assert [c.timestamp for c in table.row("r")] == [3, -1]
-    assert [c.timestamp for c in table.row("r", versions=None)] == [3, 2, 1, -1]
-    assert table.row("r", "g") == []
+    assert [c.timestamp for c in table.cells("r")] == [3, -1]
+    assert [c.timestamp for c in table.cells("r", versions=None)] == [3, 2, 1, -1]
+    assert table.cells("r", "g") == []
     with pytest.raises(tabletfs.InvalidError):
         table.get("r", "none", "q")
 
@@ -37,7 +38,7 @@ def test_values_of_any_size(table: Table) -> None:
         table.put(row, "f", "q", value)
     assert {row: table.get(row, "f", "q") for row in values} == values
     assert {c.row: c.value for c in table} == values
-    assert [c.value for c in table.row(b"%08d" % LARGE)] == [values[b"%08d" % LARGE]]
+    assert [c.value for c in table.cells(b"%08d" % LARGE)] == [values[b"%08d" % LARGE]]
     assert [(c.size, c.value) for c in table.scan().keys()] == [(size, b"") for size in sizes]
     assert list(table.scan().rows()) == list(values)
 
@@ -137,3 +138,56 @@ def test_salted_and_split_tables_scan_in_order(store: Store) -> None:
     assert [c.value for c in table] == rows
     assert list(table.scan(reverse=True).rows()) == rows[::-1]
     assert [c.row for c in table.scan(from_=rows[100], limit=50)] == rows[100:150]
+
+
+def test_rows_as_dicts(table: Table) -> None:
+    assert table.row("none") == {} and table.rows(["none"]) == [] and table.count() == 0
+    table.mutation("a").put("f", "q", b"1", 1).put("f", "q", b"2", 2).put("g", b"\xff", b"").apply()
+    table.put("b", "f", "", b"3")
+    assert table.row("a") == {b"f:q": b"2", b"g:\xff": b""}
+    assert table.row("a", ["g"]) == {b"g:\xff": b""}
+    assert table.rows(["b", "none", b"a"], (f for f in ["f"])) == [(b"b", {b"f:": b"3"}), (b"a", {b"f:q": b"2"})]
+    assert table.count() == 2 and table.count(prefix="a") == 1 and table.count(family="g") == 1
+
+
+def test_files(store: tabletfs.Store, table: Table, tmp_path: Path) -> None:
+    strange = bytes(range(256)) + "\u200e\u2028\ufeffé\\".encode()
+    table.mutation(strange).put("f", strange, strange, -5).put("g", "", b"", 7).apply()
+    table.put("plain", "f", "q", b"text", 9)
+    for name in "cells.tsv", "cells.jsonl", "cells.tsv.gz", "cells.jsonl.gz":
+        assert table.export_file(tmp_path / name) == 3
+        with store.create_table(name.replace(".", "-"), ["f", "g"]) as copy:
+            assert copy.import_file(tmp_path / name) == 3
+            assert [c[:5] for c in copy] == [c[:5] for c in table]
+    assert table.export_file(tmp_path / "some", format="tsv", prefix="pl") == 1
+    assert (tmp_path / "some").read_bytes() == b"plain\tf:q\t9\ttext\n"
+    assert (tmp_path / "cells.tsv").read_bytes().count(b"\n") == 3
+    for data, reason in ((b"a\tf:q\t1\n", "line 1: .*3 fields"), (b"a\tf\t\tv\n", "family:qualifier"), (b"a\tf:q\t\t\\z\n", "no escape")):
+        (tmp_path / "bad.tsv").write_bytes(data)
+        with pytest.raises(tabletfs.InvalidError, match=reason):
+            table.import_file(tmp_path / "bad.tsv")
+    (tmp_path / "bad.tsv").write_bytes(b"a\tnosuch:q\t1\tv\n")
+    with pytest.raises(tabletfs.InvalidError, match="no family"):
+        table.import_file(tmp_path / "bad.tsv")
+    with pytest.raises(tabletfs.InvalidError, match="does not end with .tsv"):
+        table.export_file(tmp_path / "cells.zip")
+    assert not (tmp_path / "cells.zip").exists()
+
+
+def test_families_and_sizes(directory: Path) -> None:
+    with tabletfs.open(directory, memtable_bytes="32M", timeout_us="5s", log_level=0) as store:
+        assert 'memtable = "32M"' in store.config
+        with store.create_table("u", {"f": {"gc": "maxversions=3"}, "n": {"type": "counter", "mode": 0o600}, "g": {}}) as u:
+            families = u.schema.families
+            assert list(families) == ["f", "n", "g"] and families["f"].gc == "maxversions=3"
+            assert families["n"].type == "counter" and families["n"].mode == 0o600
+            with u.batch(max_bytes="1M") as batch:
+                batch.put("r", "f", "q", b"v")
+        with pytest.raises(tabletfs.InvalidError, match="family f: .*max_versions is none of acl, gc"):
+            store.create_table("v", {"f": {"max_versions": 3}})
+        with pytest.raises(tabletfs.InvalidError, match="expected maxversions"):
+            store.create_table("v", {"f": {"gc": "never"}})
+        assert store.tables() == ["u"]
+    for setting in "64X", "M", "":
+        with pytest.raises(tabletfs.InvalidError, match="as 64M"):
+            tabletfs.open(directory, memtable_bytes=setting)
