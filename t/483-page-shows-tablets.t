@@ -107,4 +107,46 @@ with Chromium() as c:
     same(c.value('fetch(%s).then(r => "read", e => "refused")' % json.dumps(at + 'metrics')), 'refused', 'another site cannot read the metrics')
 E
 ok "unmount" unmount_store
+
+# ---- the name, the hour, snapshots, slow requests: the first reading of the minute is at the start ----
+ok "mount, with a name, a token and a limit of slow requests" mount_store -o "config=$W/conf,name=the <b>web</b> store,slow=1ms"
+mkdir "$M/web/.snap/monday"
+rm -r "$M/web/com.example.a"
+echo compact >"$M/web/.ctl"
+ok "unmount" unmount_store
+ok "mount" mount_store -o "config=$W/conf,name=the <b>web</b> store,slow=1ms"
+head -c 3000000 /dev/urandom >"$M/web/com.example.b/f/large"
+echo compact >"$M/web/.ctl"
+py <<'E'
+import json, os, urllib.request
+from chromium import Chromium
+from tap import *
+at = 'http://127.0.0.1:%s/' % os.environ['PORT']
+text = lambda c, e: c.value('document.querySelector(%s).textContent' % json.dumps(e))
+r = urllib.request.urlopen(at + 'healthz', timeout=20)
+same((r.status, r.read()), (200, b'ok\n'), '/healthz is 200')
+with Chromium() as c:
+    c.open(at)
+    c.wait('document.body.dataset.readings >= 1')
+    same(c.value('document.title'), 'the <b>web</b> store - tabletfs', 'the title has the name of the store')
+    same(text(c, 'h1'), 'the <b>web</b> store', '  and so has the heading, as text')
+    ok(text(c, '#uptime').startswith('up '), 'the time since the start is shown')
+    c.value('location.hash = %s' % json.dumps('#token=' + os.environ['TOKEN']))
+    c.wait('!document.querySelector("#named").hidden && document.querySelectorAll("#charts polyline").length == 4')
+    ok(c.value('document.querySelector("#charts polyline").getAttribute("points").length') > 0, 'the last hour has its first minute')
+    ok('used on disk' in text(c, '#charts'), '  with the disk')
+    sums = text(c, '#sums')
+    ok('hits of the block cache' in sums and 'memtables of 128 MiB' in sums and 'pinned by snapshots' in sums, 'sums stand beside their limits and hit ratios')
+    ok('web/.snap/monday' in text(c, '#snapshots'), 'snapshots are listed')
+    ok(c.value('document.querySelector("#snapshots tr").children[3].textContent') != '0 B', '  with the bytes that they pin')
+    ok('WRITE' in text(c, '#slow') and 'bash' in text(c, '#slow'), 'slow requests are listed with their program')
+    same(c.value('[...document.querySelectorAll("nav a")].map(a => a.getAttribute("href"))'), ['/metrics', '/status', '/healthz'], 'there are links')
+    shot = c.screenshot(W + '/page.png', 390, 2600, phone=True)
+    ok(c.value('document.documentElement.scrollWidth <= document.documentElement.clientWidth'), 'a phone does not scroll sideways')
+    bad = [m for m in c.complaints()]
+    ok(not bad, 'no exception, and no violation of the policy')
+    note(*bad)
+E
+
+ok "unmount" unmount_store
 done_testing
