@@ -262,6 +262,26 @@ static int read_rest(struct tfs_feed *f, struct feed_answer *x)
 	return err;
 }
 
+/*
+ * Returns the family, or NULL.  The server leaves out the changes of families that were dropped, so a family that the handle's
+ * schema does not have is a new one, of which no notice has come yet.
+ */
+static const struct tfs_family *family_of(struct tfs_feed *f, uint16_t id, int *err)
+{
+	const struct tfs_family *family;
+
+	for (bool newest = false;; newest = true) {
+		schema_put(f->schema);
+		f->schema = table_schema(f->t);
+		family = schema_family_by_id(schema_public(f->schema), id);
+		if (family || newest)
+			return family;
+		*err = table_catch_up(f->t, UINT64_MAX);
+		if (*err)
+			return NULL;
+	}
+}
+
 static int set_change(struct tfs_feed *f, struct feed_answer *x, struct tfs_feed_change *out)
 {
 	static const enum tfs_feed_kind kinds[] = {[CELL_DELETE_ROW] = TFS_FEED_DELETE_ROW,
@@ -279,9 +299,9 @@ static int set_change(struct tfs_feed *f, struct feed_answer *x, struct tfs_feed
 		return err;
 	schema_put(f->schema);
 	f->schema = table_schema(f->t);
-	family = s->c.family ? schema_family_by_id(schema_public(f->schema), s->c.family) : NULL;
-	if (s->c.family && !family)
-		return 0; /* it was dropped */
+	family = s->c.family ? family_of(f, s->c.family, &err) : NULL;
+	if (err || (s->c.family && !family))
+		return err; /* or it was dropped */
 	if (schema_public(f->schema)->salt_in_use && out->row.n)
 		out->row = tfs_bytes_of(out->row.p + 1, out->row.n - 1);
 	out->kind = kinds[s->c.kind];
@@ -507,9 +527,10 @@ static int find_place(struct tfs_feed *f, const char *token, int64_t from_us)
 	f->tablets = tablets;
 	if (err || f->truncated)
 		return err;
+	/* A tablet that has just begun to keep changes does so from a moment later than the time of its answer. */
 	if (!token)
 		return from_us == TFS_FEED_START  ? set_place(f, low_us + 1)
-			: from_us == TFS_FEED_NOW ? set_place(f, until_us + 1)
+			: from_us == TFS_FEED_NOW ? set_place(f, (until_us > low_us ? until_us : low_us) + 1)
 			: from_us <= 0            ? -EINVAL
 						  : set_place(f, from_us);
 	return change_stamp_append(&f->from, f->stamp);
