@@ -516,10 +516,13 @@ static void waiter_remove(struct tfs_feed *f)
 /* Finds the place of from_us; or checks that the place of a token is kept. */
 static int find_place(struct tfs_feed *f, const char *token, int64_t from_us)
 {
-	const uint32_t tablets = f->tablets;
 	int64_t low_us, until_us;
-	int err;
+	uint32_t tablets;
+	int err = token ? parse_token(f, token, f->waiter.tablets) : 0;
 
+	if (err)
+		return err;
+	tablets = f->tablets;
 	f->tablets = f->waiter.tablets;
 	buf_reset(&f->from);
 	err = round_ask(f, &low_us, &until_us);
@@ -534,6 +537,19 @@ static int find_place(struct tfs_feed *f, const char *token, int64_t from_us)
 			: from_us <= 0            ? -EINVAL
 						  : set_place(f, from_us);
 	return change_stamp_append(&f->from, f->stamp);
+}
+
+/* Returns true if the table has other tablets than its handle's schema said. */
+static bool catch_up(struct tfs_feed *f)
+{
+	const struct schema *s = table_new_tablets(f->t, f->waiter.tablets);
+
+	if (!s)
+		return false;
+	f->tablets = f->waiter.tablets = schema_public(s)->tablets_id;
+	f->truncated = false;
+	schema_put(s);
+	return true;
 }
 
 int tfs_feed_open(struct tfs_table *t, const char *token, int64_t from_us, struct tfs_feed **out)
@@ -556,11 +572,12 @@ int tfs_feed_open(struct tfs_table *t, const char *token, int64_t from_us, struc
 	waiter_add(f);
 	if (is_snapshot(t))
 		err = table_why(t, -EOPNOTSUPP, "a snapshot has no changes");
-	if (!err && token)
-		err = parse_token(f, token, f->tablets);
 	if (!err && t->store->o.watch)
 		err = t->store->o.watch(t->store->o.arg);
 	if (!err)
+		err = find_place(f, token, from_us);
+	/* The table may have got new tablets, of which no notice has come yet. */
+	while ((err == -TABLE_DROPPED || (err == -EINVAL && token)) && catch_up(f))
 		err = find_place(f, token, from_us);
 	/* The first round shows if the place is kept. */
 	if (!err && !f->truncated) {
