@@ -90,7 +90,7 @@ class Fish(Line):
 
 ROWS = ["user00%03d" % i for i in range(120, 130)]
 CASES = [
-    ("tabletctl co", ["compact", "complete", "config", "count"]),
+    ("tabletctl co", ["compact", "compare", "complete", "config", "count"]),
     ("tabletctl pr", ["probe"]),
     ("tabletctl check --q", ["--quiet"]),
     ("tabletctl export --qp", ["--qprefix"]),
@@ -105,6 +105,9 @@ CASES = [
     ("tabletctl count mnt/bi", ["mnt/big"]),
     ("tabletctl splits -n 4 mnt/bi", ["mnt/big"]),
     ("tabletctl du mnt/bi", ["mnt/big"]),
+    ("tabletctl mirror --follow mnt/big mnt/fe", ["mnt/few"]),
+    ("tabletctl compare mnt/big mnt/fe", ["mnt/few"]),
+    ("tabletctl mirror --re", ["--restart"]),
     ("tabletctl get mnt/few com.cnn:", ["com.cnn:80"]),
     ("tabletctl get mnt/few com.cnn/", ["com.cnn/a b"]),
     ("tabletctl put mnt/few row ", ["f:", "other:"]),

@@ -81,6 +81,18 @@ emptied
 DATE=2026-11-23 run "what was committed" 'export --changed'
 is "$(tar -tf "$W/backup/webtable-2026-11-23.tar" | grep -c 'html@')" 5 "  is in the archive"
 
+# ---- the mirror ----
+rm -rf "$W/backup" && mkdir "$W/backup"
+cp --preserve=timestamps "$M/webtable/.schema" "$W/schema"
+echo 'changes = "7d"; families = ({name = "contents"; gc = "maxversions=5";});' >"$M/webtable/.schema"
+run "a mirror" '^tabletctl mirror'
+site com.cnn.www mirrored
+run "  has the changes" '^tabletctl mirror'
+run "  and is equal" '^tabletctl compare'
+is "$(tabletctl scan "$W/backup/store/webtable")" "$(tabletctl scan "$M/webtable")" "  which a scan shows, too"
+rm "$(ls "$M"/webtable/com.cnn.www/contents/html@* | tail -n 1)"
+cp --preserve=timestamps "$W/schema" "$M/webtable/.schema"
+
 # ---- restores ----
 rm -rf "$W/backup" && mv "$W/tree" "$W/backup"
 site com.cnn.www later

@@ -248,7 +248,7 @@ int delete_scan(const struct arguments *a)
 		return bad_usage(a->command, "%s: --yes deletes without a question, and --dry-run counts", "not a terminal");
 	for (enum clause k = 0; k < CLAUSE_COUNT; k++)
 		d.whole_rows = d.whole_rows && (selects_rows[k] || !a->option[CLAUSE_OPTION(k)]);
-	if (scan_clauses_of(a, &c) && add_before(a, &c) && place_open_stored(&p, a->operand[0]) == 0) {
+	if (scan_clauses_of(a, &c) && add_before(a, &c) && place_open_stored(&p, a->operand[0], false) == 0) {
 		d.table = p.table;
 		d.spec = &c.spec;
 		status = place_close(&p, delete_matching(a, &d));

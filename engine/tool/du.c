@@ -40,7 +40,7 @@ static int du_table(const char *path)
 	struct place p;
 	int err;
 
-	if (place_open_stored(&p, path))
+	if (place_open_stored(&p, path, false))
 		return EXIT_CANNOT;
 	err = print_families(p.table, path);
 	if (!err)

@@ -12,7 +12,7 @@ static const struct command *const commands[] = {&check_command, &repair_command
 	&run_command, &splits_command, &du_command, &sql_command, &compact_command, &ctl_command, &config_command, &status_command,
 	&why_command, &bench_command, &probe_command, &keys_command, &serve_command, &complete_command, &cluster_command,
 	&init_command, &adopt_command, &drain_command, &create_command, &ls_command, &describe_command, &drop_command,
-	&alter_command, NULL};
+	&alter_command, &mirror_command, &compare_command, NULL};
 #define COMMANDS (sizeof(commands) / sizeof(*commands) - 1)
 
 static void print_usage(void)
@@ -28,9 +28,10 @@ static void print_usage(void)
 	     "  tabletctl -V, --version    the version\n"
 	     "\n"
 	     "Exit status: 0 success, or clean; 1 damage was found, a check failed, storage is\n"
-	     "not safe, or import refused a line; 2 bad usage, or the data directory is in use\n"
-	     "or is not one, or an I/O error; 3 any other error of a command on a mounted\n"
-	     "table; 128 and the number of a signal that interrupted it, 130 for ^C.");
+	     "not safe, import refused a line, a mirror has ended, or tables differ; 2 bad\n"
+	     "usage, or the data directory is in use or is not one, or an I/O error; 3 any other\n"
+	     "error of a command on a mounted table; 128 and the number of a signal that\n"
+	     "interrupted it, 130 for ^C.");
 }
 
 static const struct command *command_named(const char *name)

@@ -498,7 +498,7 @@ static int run_script(
 		clauses_fini(&c);
 		return EXIT_CANNOT;
 	}
-	if (place_open_stored(&p, a->operand[0])) {
+	if (place_open_stored(&p, a->operand[0], false)) {
 		clauses_fini(&c);
 		return EXIT_CANNOT;
 	}

@@ -52,6 +52,7 @@ extern const struct command check_command, repair_command, dump_command, put_com
 	serve_command, complete_command, why_command, cluster_command, init_command, adopt_command, drain_command, sql_command;
 
 extern const struct command create_command, ls_command, describe_command, drop_command, alter_command; /* table.c */
+extern const struct command mirror_command, compare_command;
 
 /* Prints one line "tabletctl: ..." on standard error. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

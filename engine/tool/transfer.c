@@ -109,12 +109,12 @@ int place_open(struct place *p, const char *path, bool make)
 	return EXIT_CANNOT;
 }
 
-int place_open_stored(struct place *p, const char *path)
+int place_open_stored(struct place *p, const char *path, bool make)
 {
 	const char *slash = strrchr(path, '/');
 
 	*p = (struct place){.path = path, .dir = -1};
-	return open_stored(p, parent_of(path), slash ? slash + 1 : path, false);
+	return open_stored(p, parent_of(path), slash ? slash + 1 : path, make);
 }
 
 void place_complain(const struct place *p, int err)
@@ -304,7 +304,7 @@ int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row,
 	struct place p;
 	int r;
 
-	if (place_open_stored(&p, path))
+	if (place_open_stored(&p, path, false))
 		return EXIT_ERROR;
 	if (row.p) {
 		spec.row_from = row;
@@ -334,7 +334,7 @@ int stored_list(const char *path, const struct clauses *c, enum stored_list list
 	struct place p;
 	int r;
 
-	if (place_open_stored(&p, path))
+	if (place_open_stored(&p, path, false))
 		return EXIT_ERROR;
 	spec.what = list == STORED_KEYS ? TFS_SCAN_ROWS : TFS_SCAN_KEYS;
 	r = tfs_scan_new(p.table, &spec, &scan);

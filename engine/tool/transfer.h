@@ -32,8 +32,8 @@ struct place {
 bool source_is_served(const char *source);
 /* Opens the table.  make: makes it, and DATADIR, if they are absent.  Returns 0, or EXIT_CANNOT after a message. */
 int place_open(struct place *p, const char *path, bool make) TFS_MUST;
-/* Opens the table by the library, also if it is mounted.  Returns 0, or EXIT_CANNOT after a message. */
-int place_open_stored(struct place *p, const char *path) TFS_MUST;
+/* Opens the table by the library, also if it is mounted.  make: makes it if it is absent.  Returns 0, or EXIT_CANNOT after a message. */
+int place_open_stored(struct place *p, const char *path, bool make) TFS_MUST;
 /* Returns status, or EXIT_CANNOT after a message if the store cannot be closed. */
 int place_close(struct place *p, int status) TFS_MUST;
 /* Complains that a call of the library has failed: its reason (tfs_error), or else the error's text. */

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tabletctl compare: prints the cells that differ between two tables or snapshots, of any stores.
+ *
+ * Both are read whole, in the order of keys, and every byte is compared.  Rejected: sums of
+ * ranges, which the servers would compute.  They would read as much of the disks, and the processor
+ * that reads two tables in order has little to do besides.
+ */
+#include "engine/bulk/escape.h"
+#include "engine/tool/mirror/diff.h"
+#include "engine/tool/progress.h"
+#include "engine/tool/transfer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+enum { EXIT_DIFFERENT = 1 };
+
+#define SNAPSHOT "/.snap/"
+
+/* A table, or a snapshot of it: TABLE_PATH/.snap/NAME. */
+struct operand {
+	struct place place;
+	struct tfs_table *snapshot; /* NULL: the table itself */
+};
+
+static struct tfs_table *table_of(const struct operand *o)
+{
+	return o->snapshot ? o->snapshot : o->place.table;
+}
+
+static int operand_open(struct operand *o, const char *path)
+{
+	const char *snap = strstr(path, SNAPSHOT);
+	int status = place_open_stored(&o->place, snap ? text("%.*s", (int)(snap - path), path) : path, false), err;
+
+	if (status || !snap)
+		return status;
+	err = tfs_snapshot_open(o->place.table, snap + strlen(SNAPSHOT), &o->snapshot);
+	if (!err)
+		return 0;
+	complain("%s: %s", path, err == -ENOENT ? "there is no such snapshot" : strerror(-err));
+	return place_close(&o->place, EXIT_CANNOT);
+}
+
+static int operand_close(struct operand *o, int status)
+{
+	if (o->snapshot)
+		tfs_table_close(o->snapshot);
+	return place_close(&o->place, status);
+}
+
+static void print_cell(const struct diff_cell *c, struct buf *line)
+{
+	static const char *const kinds[] = {[DIFF_ONLY_A] = "first", [DIFF_ONLY_B] = "second", [DIFF_VALUE] = "value"};
+	const struct tfs_cell *cell = diff_any(c);
+
+	buf_reset(line);
+	if (buf_printf(line, "%s\t", kinds[c->kind]) || text_escape(cell->row, line) || buf_printf(line, "\t%s:", cell->family) ||
+		text_escape(cell->qualifier, line) || buf_printf(line, "\t%" PRId64 "\n", cell->ts))
+		no_memory();
+	fwrite(line->p, 1, line->n, stdout); /* main reports an error */
+}
+
+static bool stopped(void *arg)
+{
+	(void)arg;
+	return progress_signal() != 0;
+}
+
+/* Returns 0, 1 if the tables differ, -errno. */
+static int compare(const struct operand *a, const struct operand *b)
+{
+	const struct diff_options o = {.a = table_of(a), .b = table_of(b), .after_family = "", .stop = stopped};
+	uint64_t cells = 0, bytes = 0, different = 0;
+	struct diff *d = NULL;
+	struct diff_cell c;
+	struct buf line = {0};
+	int r = diff_new(&o, &d);
+
+	while (!r && (r = diff_next(d, &c)) > 0) {
+		r = progress_signal() ? -EINTR : 0;
+		bytes += diff_any(&c)->size;
+		progress_set(bytes, ++cells);
+		progress_cells(cells, 0);
+		if (c.kind == DIFF_SAME)
+			continue;
+		different++;
+		print_cell(&c, &line);
+	}
+	if (d)
+		diff_free(d);
+	buf_fini(&line);
+	return r ? r : different != 0;
+}
+
+static int compare_run(const struct arguments *a)
+{
+	struct operand x = {0}, y = {0};
+	struct tfs_usage usage;
+	int status, r;
+
+	progress_begin(&(struct progress_options){.command = "compare", .done = "compared", .polls = true});
+	status = operand_open(&x, a->operand[0]);
+	if (status)
+		return status;
+	status = operand_open(&y, a->operand[1]);
+	if (status)
+		return operand_close(&x, status);
+	if (!x.snapshot && place_usage(&x.place, &usage) == 0)
+		progress_total(usage.cells, true);
+	r = compare(&x, &y);
+	if (r == -EINTR)
+		complain("compare: interrupted");
+	else if (r < 0)
+		complain("%s and %s: %s", a->operand[0], a->operand[1],
+			r == -EACCES ? "the user may not read all families of both" : strerror(-r));
+	progress_end();
+	status = r == -EINTR ? 128 + progress_signal() : r < 0 ? EXIT_CANNOT : r ? EXIT_DIFFERENT : 0;
+	status = operand_close(&y, status);
+	return operand_close(&x, status);
+}
+
+const struct command compare_command = {
+	.name = "compare",
+	.kinds = "pp",
+	.brief = "print the cells that differ between two tables",
+	.usage = "usage: tabletctl compare FIRST SECOND\n"
+		 "\n"
+		 "Prints the versions that differ between two tables or snapshots, of one store or\n"
+		 "of two, one a line: first or second, if only that one has it, or value, if the\n"
+		 "values differ; then row, family:qualifier, timestamp.  FIRST and SECOND are each a\n"
+		 "table's directory in a mount, or SOURCE/TABLE; or a snapshot, which has\n"
+		 "/.snap/NAME behind that.\n"
+		 "\n"
+		 "Exit status: 0 no version differs; 1 some differ; 2 any error.\n",
+	.least = 2,
+	.most = 2,
+	.run = compare_run,
+};
