@@ -325,7 +325,7 @@ int compact_changes(struct tablet *t, bool *did)
 
 	snap_take(t, &snap);
 	*did = false;
-	if (snap.view->change_count && !snap.schema->changes_us)
+	if (snap.schema->changes_us ? !tablet_changes_low(t) : snap.view->change_count != 0)
 		err = tablet_ensure_changes(t); /* maybe no write follows that does it */
 	if (!err && snap.view->change_count)
 		err = changes_expire(t, snap.schema, false, did);

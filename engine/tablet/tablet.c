@@ -282,13 +282,17 @@ void tablet_free(struct tablet *t)
 void tablet_set_schema(struct tablet *t, struct store_schema *s)
 {
 	struct store_schema *old;
+	bool begins;
 
 	mutex_lock(&t->lock); /* under it a writer finds that its schema is old, and resolves its mutation again */
 	mutex_lock(&t->view_lock);
 	old = t->schema;
 	t->schema = store_schema_get(s);
+	begins = s->changes_us && !t->changes_low_us;
 	mutex_unlock(&t->view_lock);
 	mutex_unlock(&t->lock);
+	if (begins)
+		tablet_want_merge(t); /* it sets the low mark, though no write may come */
 	store_schema_put(old);
 }
 

@@ -12,7 +12,9 @@
  * tablet keeps none.  Steps:
  *	1 the schema gets or loses `changes`
  *	2 the next writer, reader of changes, or merge of files finds that the tablet does not do so yet.  One edit sets the low mark to the time of
- *	  commit of now, or to 0; to 1 if the tablet has never had a commit.  Writers wait for it.
+ *	  commit of now, or to 0; to 1 if the tablet has never had a commit.  Writers wait for it.  The new schema queues the task that
+ *	  merges, because from=start begins at the largest low mark of all tablets: without it, a tablet without writes would
+ *	  let the first reader begin at its own time.
  *	3 the next commits have changes, or have none
  * An edit that removes changes raises the mark with it.  So a reader that asks for a removed change gets an
  * error after any crash, and never a list with a gap.  So does a reader that asks for a change which has expired but is not

@@ -4,12 +4,15 @@
  * each put is listed once and in the order of commits, and each token continues behind its change, whatever
  * splits, merges, flushes, compactions and openings come between.
  */
+#include "engine/server/tablets/tablets.h"
+#include "engine/tablet/tablet_state.h"
 #include "t/engine/lib.h"
 #include "t/lib/file_faults.h"
 #include "t/lib/share.h"
 
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -417,6 +420,42 @@ static void test_truncation(void **state)
 	close_store();
 }
 
+/* ---- a tablet that nobody writes to ---- */
+
+static bool keeps_changes(const char *row)
+{
+	struct served_tablet *h;
+	bool keeps;
+
+	assert_int_equal(served_find(hooks.server, tfs_table_id(table), tfs_str(row), &h), 0);
+	keeps = tablet_changes_low(h->tablet) > 1; /* 1: it has never had a commit */
+	served_put(h);
+	return keeps;
+}
+
+/* The tablet begins to keep changes soon after the schema has changed, and not when the first reader comes. */
+static void test_quiet_tablet(void **state)
+{
+	struct tfs_feed_change c;
+	struct tfs_feed *f;
+
+	options.no_background = false;
+	open_store();
+	for (char row[] = "a"; *row <= 'b'; ++*row)
+		assert_int_equal(store_put(table, tfs_str(row), "f", TFS_S("q"), tfs_at(1), TFS_S("old"), 0), 0);
+	assert_int_equal(tfs_split(table, tfs_str("b")), 0);
+	set_schema();
+	while (!keeps_changes("a") || !keeps_changes("b"))
+		sched_yield();
+	assert_int_equal(store_put(table, TFS_S("a"), "f", TFS_S("q"), tfs_at(2), TFS_S("new"), 0), 0);
+	f = open_feed(NULL);
+	assert_int_equal(tfs_feed_next(f, &c), 1);
+	assert_int_equal(c.ts, 2);
+	assert_int_equal(tfs_feed_next(f, &c), 0);
+	tfs_feed_free(f);
+	close_store();
+}
+
 /* ---- a full disk ---- */
 
 static _Atomic int64_t now_us = INT64_C(1700000000000000);
@@ -469,6 +508,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_truncation, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_quiet_tablet, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_full_disk, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_memory, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_histories, setup_options, test_dir_teardown),
