@@ -108,8 +108,8 @@ fails "truncate" "$R" sh -c "echo truncate >'$M/r/.ctl'"
 fails "drop-rows" "$R" sh -c "echo 'drop-rows a' >'$M/r/.ctl'"
 fails "rmdir of a family" "$R" rmdir "$M/r/.families/f"
 fails "a schema without a family" "$R" set_schema r "readonly = true; allow_delete = true; families = ( );"
-fails "tabletctl put" "$R" "$TABLETCTL" put "$D/r" a f:q x
-fails "tabletctl import" "$R" sh -c "printf 'd\tf:q\t1\tv\n' | '$TABLETCTL' import '$D/r' -"
+fails "tabletctl put" "$R|the table is readonly" "$TABLETCTL" put "$D/r" a f:q x
+fails "tabletctl import" "$R|the table is readonly" sh -c "printf 'd\tf:q\t1\tv\n' | '$TABLETCTL' import '$D/r' -"
 mkdir "$M/other" "$M/empty" && set_schema empty "readonly = true;"
 fails "a rename over an empty table" "$R" mv -T "$M/other" "$M/empty"
 fails "  and its removal" "$R" rmdir "$M/empty"
