@@ -208,7 +208,7 @@ rm -rf w/r w/d
 # The schema, the families, the groups and the snapshots are the owner's, although others may make rows.
 mkdir -m 777 x
 fails "another one does not create .schema" 'Permission denied' bob bash -c 'echo "families = ();" >x/.schema'
-fails "  nor by mknod" 'Permission denied' bob python3 -c 'import os; os.mknod("x/.schema", 0o100644)'
+fails "  nor by mknod" 'File exists' bob python3 -c 'import os; os.mknod("x/.schema", 0o100644)'
 ok "mkdir of ROW/FAMILY stays as it is" bob mkdir -p x/r/bobs
 bob bash -c 'echo y >x/r/bobs/q'
 ok "the owner makes a family" mkdir x/.families/more

@@ -103,7 +103,7 @@ bad("t/.schema", [
     table('owner = "nobody there";'), table('mode = "9";'), table("mode = 755;"), table('tablet_size = "1";'), table('tablet_size = "2T";'),
     table("tablet_size = -1;"), table('tablet_size = "128 M";'), table("tablet_size = true;"), table("salt = -1;"), table("salt = 256;"), table('salt = "x";'),
     table("allow_delete = 1;"), table('allow_delete = "true";'), table("more = 1;"), table('@include "/etc/passwd"\n'), table("/* no end"), table('owner = "no end'),
-    table("mode = \"0755\"; mode = \"0755\";"), "x" * 300000 + " = 1;", "#" * (257 << 10), "y" * (1 << 20), "(" * 1000, "families = (" + "{ " * 50,
+    "x" * 300000 + " = 1;", "#" * (257 << 10), "y" * (1 << 20), "(" * 1000, "families = (" + "{ " * 50,
     b'owner = "\xff";', b'owner = "root";\0', b'\xef\xbb\xbfmode = "0755";', b"# \x07\n", b'owner = "\\x00";', "a = 1; " * 100])
 bad("t/.schema", ['families = ( { name = "n"; type = "counter"; } );', "allow_delete = false;",
                   'families = ( { name = "g"; }, { name = "n"; type = "counter"; } );'], "EBUSY")

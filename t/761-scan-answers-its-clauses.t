@@ -278,7 +278,7 @@ mkdir .snap/all
 check .snap/all/plain "among snapshots of all tables" $((${STEPS:-8} / 5))
 
 # ---- errors and limits ----
-for bad in foo=1 prefix limit=0 limit=x reverse=maybe family=nope row='((' since=someday since=nowadays since=2026-02-31 since=2026-11-21T10:00+1x to=a/to=b sample=0 sample=101% sample=0.00001% sample=x from=%2g 'row=(a)\2' 'row=b(*ACCEPT)' where= where=f 'where=f:q=' 'where=f:q=a b' 'where=(f:q' 'where=f:q)' 'where=f:"q' 'where=f:q and' where=nope:q 'value=(*LIMIT_MATCH=9)a'; do
+for bad in foo=1 prefix limit=0 limit=x reverse=maybe family=nope row='((' since=someday since=nowadays since=2026-02-31 since=2026-11-21T10:00+1x to=a/to=b sample=0 sample=101% sample=0.00001% sample=x from=%2g 'row=(a)\2' 'row=b(*ACCEPT)' where=f 'where=f:q=' 'where=f:q=a b' 'where=(f:q' 'where=f:q)' 'where=f:"q' 'where=f:q and' where=nope:q 'value=(*LIMIT_MATCH=9)a'; do
 	fails "EINVAL: $bad" "Invalid argument" cat "plain/.scan/$bad/.tsv"
 done
 like "$(daemon_log)" "plain/.scan/limit=x: it needs a number" "the log has the reason"

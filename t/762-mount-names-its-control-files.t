@@ -26,7 +26,7 @@ done <"$W/commands"
 # ---- the clauses ----
 ls -FU t/.scan >"$W/list"
 ok "ls .scan shows the clauses, as files" [ "$(grep -c '^[a-z-]*=$' "$W/list")" -gt 14 ]
-is "$(grep -v '=$' "$W/list")" "$(printf "%s=/\n" from qualifier qprefix qfrom qto qafter value value-is)" "  but those that an empty value, qualifier or bound may follow"
+is "$(grep -v '=$' "$W/list")" "$(printf "%s=/\n" from to stored-from stored-to qualifier qprefix qfrom qto qafter value value-is)" "  but those that an empty value, qualifier or bound may follow"
 like "$(cat t/.scan/prefix=)" '^prefix=KEY +rows that begin with KEY' "a clause reads as its help"
 while read -r clause; do
 	like "$(cat "t/.scan/$clause")" "^$clause" "  $clause"

@@ -20,4 +20,9 @@ same([h for h, _ in sessions], ["Word count", "Inverted anchors", "A join by row
 ok(all(sum(tool in command for command, _ in session) >= 1 for _, session in sessions for tool in ("parallel", "python3")), "  each by parallel and by Dask")
 run_page(sessions)
 PY
+# Dask's workers end a moment after the program that started them.
+left() { ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -F -- "-> $M"; }
+none_left() { ! left; }
+cd /
+wait_for "no process of a job is left in the mount" none_left
 done_testing

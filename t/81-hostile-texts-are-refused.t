@@ -45,7 +45,7 @@ each("texts of .schema", lambda c: write(T + "/.schema", c), [
     b"families = ( " + b", ".join(b'{ name = "f%d"; }' % i for i in range(1001)) + b" );",
     b"families = ( " + b", ".join(b"{ }" for i in range(50000)) + b" );",
     b"groups = ( " + b", ".join(b'{ name = "g%d"; }' % i for i in range(101)) + b" );",
-    SCHEMA + SCHEMA, fam(b'name = "f";'), fam(b'name = "a"; name = "b";'), fam(b'name = "";'), fam(b'name = ".";'), fam(b'name = "..";'),
+    fam(b'name = "f";'), fam(b'name = "a"; name = "b";'), fam(b'name = "";'), fam(b'name = ".";'), fam(b'name = "..";'),
     fam(b'name = "../x";'), fam(b'name = "a/b";'), fam(b'name = "-a";'), fam(b'name = "a b";'), fam(b'name = "' + b"a" * 65 + b'";'),
     fam(b'name = "a"; gc = "' + b"(" * 500 + b"maxversions=1" + b")" * 500 + b'";'), fam(b'name = "a"; gc = "' + b"(" * deep + b'";'),
     fam(b'name = "a"; gc = "' + b" or ".join([b"maxversions=1"] * 65) + b'";'), fam(b'name = "a"; gc = "maxversions=99999999999999999999";'),

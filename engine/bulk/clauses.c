@@ -348,7 +348,8 @@ static int set_bound(struct clauses *c, enum clause k)
 	const enum clause_type type = clause_kinds[k].type;
 	int err = 0;
 
-	if ((k == CLAUSE_PREFIX && s->keys) || (!key.n && (type == CLAUSE_TYPE_TO || stored))) /* the end, or the beginning */
+	if ((k == CLAUSE_PREFIX && s->keys) ||
+		(!key.n && ((row && type == CLAUSE_TYPE_TO) || stored))) /* the end, or the beginning */
 		return 0;
 	if (stored) {
 		*(struct tfs_bytes *)((char *)s + at) = key;

@@ -349,8 +349,10 @@ static void master_why(struct tfs_store *s, const struct ms_request *q, int err)
 		(void)store_why(s, err, "table %s: only its owner may do this", table);
 	else if (err == -EPERM && edits)
 		(void)store_why(s, err, "table %s: the user may not change this of %s", table, part);
+	else if (err == -EPERM && (q->method == MS_TABLE_CREATE || q->method == MS_TABLE_CLONE))
+		(void)store_why(s, err, "table %s: only root and the owner of the store make tables", to);
 	else if (err == -EPERM)
-		(void)store_why(s, err, "table %s: it is protected: protect = true in its schema", to);
+		(void)store_why(s, err, "table %s: it is protected (protect in its schema), or the user may not do this", to);
 	else if (err == -ENOTEMPTY)
 		(void)store_why(s, err, "table %s: it has cells", to);
 	else if (err == -EEXIST && edits)

@@ -100,12 +100,13 @@ static int render_help(struct node *n, struct buf *out)
 
 /*
  * A listing shows the clauses that can come next, as files NAME= that read as their help.  Some are
- * directories, because they are used without a value: from= is all rows, as .splits names a table
- * with one range, and values and qualifiers may be empty.  No clauses are listed below them, so find ends.
+ * directories, because they are used without a value: an empty from= or to= is the table's end, as loops over
+ * .tablets and .splits write it, and values and qualifiers may be empty.  No clauses are listed below them, so find ends.
  */
 #define IS_DIRECTORY(clause)                                                                                                       \
-	((clause) == CLAUSE_FROM || (clause) == CLAUSE_VALUE_IS || (clause) == CLAUSE_QPREFIX || (clause) == CLAUSE_QFROM ||       \
-		(clause) == CLAUSE_QTO || (clause) == CLAUSE_QAFTER || (clause) == CLAUSE_QUALIFIER || (clause) == CLAUSE_VALUE)
+	((clause) == CLAUSE_FROM || (clause) == CLAUSE_TO || (clause) == CLAUSE_STORED_FROM || (clause) == CLAUSE_STORED_TO ||     \
+		(clause) == CLAUSE_VALUE_IS || (clause) == CLAUSE_QPREFIX || (clause) == CLAUSE_QFROM || (clause) == CLAUSE_QTO || \
+		(clause) == CLAUSE_QAFTER || (clause) == CLAUSE_QUALIFIER || (clause) == CLAUSE_VALUE)
 static int render_clause(struct node *n, struct buf *out);
 
 static const struct setting scan_settings[] = {

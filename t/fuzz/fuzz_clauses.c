@@ -52,7 +52,7 @@ static bool admits_row(const struct clauses *c, struct tfs_bytes row)
 		has_prefix = has_prefix || bytes_has_prefix(row, c->spec.keys[i].key);
 	return (has_prefix || !has(c, CLAUSE_PREFIX) || bytes_has_prefix(row, buf_bytes(&c->value[CLAUSE_PREFIX]))) &&
 		(!has(c, CLAUSE_FROM) || bytes_cmp(row, buf_bytes(&c->value[CLAUSE_FROM])) >= 0) &&
-		(!has(c, CLAUSE_TO) || bytes_cmp(row, buf_bytes(&c->value[CLAUSE_TO])) < 0) &&
+		(!has(c, CLAUSE_TO) || !c->value[CLAUSE_TO].n || bytes_cmp(row, buf_bytes(&c->value[CLAUSE_TO])) < 0) &&
 		(!has(c, CLAUSE_AFTER) || (c->spec.reverse ? bytes_cmp(row, after) < 0 : bytes_cmp(row, after) > 0));
 }
 
