@@ -9,6 +9,7 @@
 #include "engine/base/msg.h"
 #include "fs/base/access.h"
 #include "fs/base/dir_time.h"
+#include "fs/base/permit.h"
 #include "fs/node/admin.h"
 #include "fs/node/made.h"
 #include "engine/base/name.h"
