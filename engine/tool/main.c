@@ -53,10 +53,11 @@ static int carry_out(const struct command *c, int argc, char **argv)
 {
 	static const struct option only_help[] = {{"help", no_argument, NULL, 'h'}, {0}};
 	const char *letters = c->letters ? c->letters : !c->options && c->one_path ? "+:h" : ":h";
+	static struct given_option *given; /* stays until the end of the program, where LeakSanitizer finds it */
 	struct arguments a = {.command = c, .commands = commands};
 	int letter;
 
-	a.given = calloc((size_t)argc, sizeof(*a.given)); /* stays until the end of the program */
+	a.given = given = calloc((size_t)argc, sizeof(*a.given));
 	if (!a.given)
 		no_memory();
 	while ((letter = getopt_long(argc, argv, letters, c->options ? c->options : only_help, NULL)) != -1) {
