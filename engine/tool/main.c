@@ -53,11 +53,10 @@ static int carry_out(const struct command *c, int argc, char **argv)
 {
 	static const struct option only_help[] = {{"help", no_argument, NULL, 'h'}, {0}};
 	const char *letters = c->letters ? c->letters : !c->options && c->one_path ? "+:h" : ":h";
-	static struct given_option *given; /* stays until the end of the program, where LeakSanitizer finds it */
 	struct arguments a = {.command = c, .commands = commands};
-	int letter;
+	int letter, status;
 
-	a.given = given = calloc((size_t)argc, sizeof(*a.given));
+	a.given = calloc((size_t)argc, sizeof(*a.given)); /* kept at wrong arguments, which end the program */
 	if (!a.given)
 		no_memory();
 	while ((letter = getopt_long(argc, argv, letters, c->options ? c->options : only_help, NULL)) != -1) {
@@ -80,7 +79,9 @@ static int carry_out(const struct command *c, int argc, char **argv)
 	if (a.operands < c->least || a.operands > c->most)
 		return bad_usage(c, "too %s arguments: %.*s", a.operands < c->least ? "few" : "many", (int)strcspn(c->usage, "\n"),
 			c->usage);
-	return c->run(&a);
+	status = c->run(&a);
+	free(a.given);
+	return status;
 }
 
 static void refused(const char *path, const char *why)
