@@ -482,6 +482,20 @@ blocks where=g:q=x/family=f
 is "$((n * 10 <= (values + all) * 11))" 1 "where=g:q=x/family=f reads the values of the condition only ($n of $values and $all)"
 blocks family=g
 is "$((n * 10 <= all * 6))" 1 "family=g reads one locality group ($n of $all)"
+# ---- a walk that reads no files reads few values ----
+mkdir -p files/.families/f
+awk 'BEGIN { v = sprintf("%900s", ""); gsub(/ /, "some text ", v); for (i = 10000; i < 13000; i++) printf "r%d\tf:q\t5\t%d%s\n", i, i, v }' >files/.import
+echo compact >files/.ctl
+walk() { # walk COMMAND...: sets $n as blocks does
+	cd / && remount && cd "$M" || return
+	n=$(sed -n 's/^tabletfs_blocks_read_total //p' .tabletfs/metrics)
+	"$@" >"$W/walked" || return
+	n=$(($(sed -n 's/^tabletfs_blocks_read_total //p' .tabletfs/metrics) - n))
+}
+walk grep -r -c ^1 files --include=q@5
+all=$n
+walk find files -name q@5 -size +0
+is "$(wc -l <"$W/walked") $((n * 3 <= all))" "3000 1" "find over 3,000 files of 9,000 bytes reads few blocks ($n, grep $all)"
 cd /
 remount -o ro
 if [ -z "$OVER" ]; then # a mount of a served store sees what others write, so it has them

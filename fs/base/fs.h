@@ -45,6 +45,7 @@ struct fs {
 	_Atomic unsigned verbs;     /* control files that are being applied, which may last for minutes */
 	struct mutex schema_lock;   /* RANK_FS_SCHEMA; held while a schema changes and the kernel's entries are collected */
 	struct cache values;        /* small values that a listing has scanned, for the READs that follow; the stamp is `changes` */
+	_Atomic unsigned unread_values; /* how many listings have read since the last READ of a version (FS_UNREAD_VALUES_MAX) */
 	struct cache control_texts; /* texts of a read-only mount (fs/node/schema/setting.c); the stamp is the time of the text */
 	/*
 	 * Times that users set on directories of .latest; the stamp is the time.
@@ -65,6 +66,7 @@ static inline uint64_t fs_changes(void)
 
 #define FS_FOREVER 86400.0
 #define FS_CACHED_VALUE_MAX 8192
+#define FS_UNREAD_VALUES_MAX 256u /* then a listing reads no values, because programs list files and do not read them */
 
 /* The node of an id that the kernel has sent. */
 static inline struct node *node_of(fuse_ino_t ino)

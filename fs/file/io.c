@@ -177,6 +177,7 @@ static int read_without_descriptor(struct node *n, uint64_t offset, uint8_t *buf
 	}
 	if (n->kind == NODE_VERSION && !n->file && offset == 0) {
 		node_mark_paged(n);
+		atomic_store(&fs.unread_values, 0);
 		*got = size;
 		if (cache_take(&fs.values, n, fs_changes(), buf, got) || (size <= FS_CACHED_VALUE_MAX && ahead_read(n, buf, got)))
 			return 0;

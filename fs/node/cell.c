@@ -356,8 +356,11 @@ static bool version_list_attr(const struct listing *a, struct node *n, const str
 		return false;
 	cell_attr(n, &a->family, n->ts, e->info.commit_us, e->info.size, &p->attr);
 	p->attr_timeout = p->entry_timeout = version_timeout(&a->family, e->info.expires_us);
-	if (e->value.p && e->info.size <= FS_CACHED_VALUE_MAX)
-		cache_put(&fs.values, n, tfs_bytes_of(NULL, 0), a->changes, e->value.p, (size_t)e->info.size);
+	if (e->value.p) {
+		atomic_fetch_add(&fs.unread_values, 1);
+		if (e->info.size <= FS_CACHED_VALUE_MAX)
+			cache_put(&fs.values, n, tfs_bytes_of(NULL, 0), a->changes, e->value.p, (size_t)e->info.size);
+	}
 	return true;
 }
 

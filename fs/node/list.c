@@ -84,7 +84,8 @@ int lister_new(struct node *dir, const struct cursor *from, bool values, struct 
 	l->dir = dir;
 	err = lister_init(l, part ? dir->parent : dir, part ? node_key(dir) : tfs_bytes_of(NULL, 0));
 	/* Values are kept by version_list_attr().  In a shared store, a READ asks for the values of its row (fs/base/ahead.h). */
-	l->values = values && !l->source.is_view && !l->source.latest && !fs.shared;
+	l->values = values && !l->source.is_view && !l->source.latest && !fs.shared &&
+		atomic_load(&fs.unread_values) < FS_UNREAD_VALUES_MAX;
 	if (err == 0 && node_table(dir))
 		err = tfs_schema_get(node_store_table(dir), &l->schema);
 	if (err == 0 && from) {
