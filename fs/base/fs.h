@@ -40,11 +40,11 @@ struct fs {
 	gid_t gid;
 	uid_t here_uid; /* the id of the mounting user at this host */
 	gid_t here_gid;
-	int64_t started_us;         /* the time of the mount */
-	_Atomic uint64_t changes;   /* counts commits, also the commits of others (fs_changes) */
-	_Atomic unsigned verbs;     /* control files that are being applied, which may last for minutes */
-	struct mutex schema_lock;   /* RANK_FS_SCHEMA; held while a schema changes and the kernel's entries are collected */
-	struct cache values;        /* small values that a listing has scanned, for the READs that follow; the stamp is `changes` */
+	int64_t started_us;       /* the time of the mount */
+	_Atomic uint64_t changes; /* counts commits, also the commits of others (fs_changes) */
+	_Atomic unsigned verbs;   /* control files that are being applied, which may last for minutes */
+	struct mutex schema_lock; /* RANK_FS_SCHEMA; held while a schema changes and the kernel's entries are collected */
+	struct cache values;      /* small values that a listing has scanned, for the READs that follow; the stamp is `changes` */
 	_Atomic unsigned unread_values; /* how many listings have read since the last READ of a version (FS_UNREAD_VALUES_MAX) */
 	struct cache control_texts; /* texts of a read-only mount (fs/node/schema/setting.c); the stamp is the time of the text */
 	/*

@@ -33,6 +33,26 @@ static void each_byte_has_its_escape(void **state)
 	expect_text(tfs_str("\xff\xc3\xbc\x80"), "\\xFF\xc3\xbc\\x80");
 }
 
+/* Plain bytes are copied eight at a time. */
+static void each_byte_among_plain_ones(void **state)
+{
+	for (int c = 0; c < 256; c++) {
+		for (size_t at = 0; at < 20; at++) {
+			struct buf alone = {0}, among = {0};
+			uint8_t bytes[20];
+
+			memset(bytes, 'a', sizeof bytes);
+			bytes[at] = (uint8_t)c;
+			assert_int_equal(text_escape(tfs_bytes_of(bytes + at, 1), &alone), 0);
+			assert_int_equal(text_escape(tfs_bytes_of(bytes, sizeof bytes), &among), 0);
+			assert_int_equal(among.n, sizeof bytes - 1 + alone.n);
+			assert_memory_equal(among.p + at, alone.p, alone.n);
+			buf_fini(&alone);
+			buf_fini(&among);
+		}
+	}
+}
+
 static void random_bytes_return(void **state)
 {
 	uint8_t bytes[64];
@@ -75,6 +95,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_byte_has_its_escape),
+		cmocka_unit_test(each_byte_among_plain_ones),
 		cmocka_unit_test(random_bytes_return),
 		cmocka_unit_test(malformed_escapes_are_refused),
 	};
