@@ -683,6 +683,14 @@ enum tfs_scan_what {
 	TFS_SCAN_ROWS,     /* one entry per row that has a matching live cell; only `row` is set */
 	TFS_SCAN_FAMILIES, /* one entry per row and family that have a matching live cell */
 	TFS_SCAN_STORED_ROWS, /* rows that have any entry in some SSTables, also a delete; the library's own, -EINVAL in tfs_scan_new */
+	/*
+	 * Hashes of the cells, by which tables are compared.  The scan is divided into parts of whole rows and about batch_bytes of
+	 * cells; of a salted table each range of the salt by itself.  Of each part there is one entry for each family that has matching live cells in it: row is the last row of the part,
+	 * size the number of cells, sequence their bytes without rows, value the sum of their hashes, 16 bytes.  A hash is one of row,
+	 * qualifier, timestamp and value.  So two ranges of rows of any tables have the same cells if the sums over all parts, as
+	 * big-endian numbers of two halves of 8 bytes, are equal.  Not with reverse, limit, row_limit, past_damage and absent_from.
+	 */
+	TFS_SCAN_HASHES,
 };
 /* The row with this key or, with is_prefix, the rows whose keys begin with it. */
 struct tfs_key {

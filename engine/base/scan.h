@@ -61,13 +61,18 @@ enum scan_stage {
 	F(VALUE, 30, struct tfs_bytes, row_where, KEY)                                                                             \
 	F(VALUE, 31, uint32_t, row_sample, KEY)
 
-#define SCAN_WHAT_LAST TFS_SCAN_STORED_ROWS /* the last value of enum tfs_scan_what */
+#define SCAN_WHAT_LAST TFS_SCAN_HASHES /* the last value of enum tfs_scan_what */
 /* Returns true if a member of one of these stages has an effect.  Families are not looked at. */
 bool scan_has(const struct tfs_scan_spec *s, unsigned stages);
-/* Returns true if the scan returns one entry for a row.  Then it continues after a row, and each entry can be used at once. */
+/* Returns true if each entry of the scan ends a row.  Then it continues after a row, and each entry can be used at once. */
 static inline bool scan_is_by_row(const struct tfs_scan_spec *s)
 {
-	return s->what == TFS_SCAN_ROWS || s->what == TFS_SCAN_STORED_ROWS;
+	return s->what == TFS_SCAN_ROWS || s->what == TFS_SCAN_STORED_ROWS || s->what == TFS_SCAN_HASHES;
+}
+/* Returns false if the scan is one for hashes and has a member that such a scan does not have (tfs_scan_what). */
+static inline bool scan_hashes_valid(const struct tfs_scan_spec *s)
+{
+	return s->what != TFS_SCAN_HASHES || !(s->reverse || s->past_damage || s->row_limit || s->limit);
 }
 /* Copies the bytes of all members into the arena.  -ENOMEM. */
 int scan_own_bytes(struct tfs_scan_spec *s, struct arena *arena) TFS_MUST;

@@ -138,7 +138,7 @@ int scan_fill(struct live *l, const struct scan_spec *spec, struct scan_returned
 		if (spec->pub.what == TFS_SCAN_CELLS && lc.size <= TFS_INLINE_MAX) {
 			struct tfs_bytes value;
 
-			r = live_value(l, &value);
+			r = live_value(l, 0, (size_t)lc.size, &value);
 			/* A listing that passes damage shows the name of a value that cannot be read. */
 			if (r && !(spec->pub.past_damage && (r == -EBADMSG || r == -EIO)))
 				return r;

@@ -562,9 +562,9 @@ int live_seek_row(struct live *l, struct tfs_bytes row)
 	return l->o.spec->pub.reverse ? cellkey_row_after(to, row) : cellkey_row_prefix(to, row);
 }
 
-int live_value(struct live *l, struct tfs_bytes *out)
+int live_value(struct live *l, uint64_t offset, size_t n, struct tfs_bytes *out)
 {
-	return iter_value(l->it, out);
+	return iter_load(l->it, offset, n, out);
 }
 
 uint64_t live_passed(struct live *l)

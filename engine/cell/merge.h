@@ -74,8 +74,11 @@ enum { LIVE_NONE_YET = 2 };
 int live_next(struct live *l, struct live_cell *c) TFS_MUST;
 /* The next cell is the first one, in the order of the scan, of the row or of a row behind it.  The row must be within the spec's bounds. */
 int live_seek_row(struct live *l, struct tfs_bytes row) TFS_MUST;
-/* *out: the value of the cell that live_next has just returned, borrowed until the next call. */
-int live_value(struct live *l, struct tfs_bytes *out) TFS_MUST;
+/*
+ * *out: n bytes, from offset on, of the value of the cell that live_next has just returned, borrowed until the next call.  They
+ * must be inside the value.
+ */
+int live_value(struct live *l, uint64_t offset, size_t n, struct tfs_bytes *out) TFS_MUST;
 
 /* Appends the key of the row that the iteration has reached; nothing if there is none, or if a cell of it was returned. */
 int live_row(const struct live *l, struct buf *out) TFS_MUST;
@@ -93,5 +96,21 @@ struct scan_returned {
  * continued, because a cell may have been skipped.
  */
 int scan_fill(struct live *l, const struct scan_spec *spec, struct scan_returned *already, struct scan_batch *out) TFS_MUST;
+
+/* The sums of a scan for hashes, of the part that is being read (hash_scan.c). */
+struct scan_hash;
+int scan_hash_new(struct scan_hash **out) TFS_MUST;
+void scan_hash_free(struct scan_hash *h); /* NULL allowed */
+/*
+ * Reads on, and copies the entries of at most one part into out (which the caller has reset).  A part ends with the row that makes
+ * it part_bytes long (0: 256 KiB).  Sets out->done at the end.  A batch may be empty before the end: then the next call continues the part.
+ * Errors as of scan_fill.
+ */
+int scan_hash_fill(
+	struct live *l, const struct scan_spec *spec, uint64_t part_bytes, struct scan_hash *h, struct scan_batch *out) TFS_MUST;
+/* Returns true if the part has no cell so far. */
+bool scan_hash_is_empty(const struct scan_hash *h);
+/* After a batch with a part: the next call has another live, which begins behind the last row of the part. */
+void scan_hash_leave(struct scan_hash *h);
 
 #endif

@@ -142,7 +142,7 @@ static int use_cell(struct row_where *w)
 		if (w->ids[i] != w->cell.family || !bytes_eq(t->qualifier, w->cell.qualifier))
 			continue;
 		if (t->test != WHERE_HAS && !has_value) {
-			int err = live_value(w->live, &value);
+			int err = live_value(w->live, 0, (size_t)w->cell.size, &value);
 
 			if (err)
 				return err;

@@ -303,7 +303,8 @@ static int spec_resolve(struct cell_scan *s, const struct tfs_scan_spec *in, str
 	/* A bound may be longer than the longest key, and a range may be empty: such scans find nothing there. */
 	if ((in->one_row && (in->row_from.n == 0 || in->row_from.n > TFS_ROW_MAX)) ||
 		(in->after_cell && (!in->one_row || !in->families || in->family_count != 1 || in->qualifier_from_after)) ||
-		in->what > TFS_SCAN_FAMILIES || (in->reverse && in->past_damage))
+		(in->what > TFS_SCAN_FAMILIES && in->what != TFS_SCAN_HASHES) || (in->reverse && in->past_damage) ||
+		!scan_hashes_valid(in))
 		return table_why(
 			s->table, -EINVAL, "members of the scan's spec exclude each other, or its row has no valid length");
 	*out = (struct scan_spec){.pub = *in};

@@ -36,6 +36,7 @@ struct tablet_scan {
 	struct snap snap;
 	uint64_t taken_us;            /* when the view was taken */
 	struct scan_returned already; /* returned in all batches so far */
+	struct scan_hash *hash;       /* NULL: the scan returns cells */
 	struct scan_filter *filter;
 	struct row_check check; /* of the caller; its fn may be NULL */
 	struct row_check own_check;
@@ -326,6 +327,8 @@ int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct table
 		err = scan_filter_new(&s->spec, &s->filter);
 	if (!err)
 		err = row_where_new(&s->spec, &s->where);
+	if (!err && spec->pub.what == TFS_SCAN_HASHES)
+		err = scan_hash_new(&s->hash);
 	s->rest = s->spec;
 	if (!err)
 		err = scan_open_view(s);
@@ -374,6 +377,20 @@ static int scan_leave_view(struct tablet_scan *s, struct scan_batch *b)
 	return err;
 }
 
+/* Closes the view after a part of a scan for hashes; the next part starts behind it in a new view. */
+static int scan_leave_part(struct tablet_scan *s, struct scan_batch *b)
+{
+	if (!b->count)
+		return scan_hash_is_empty(s->hash) ? scan_leave_view(s, b) : 0;
+	if (buf_set(&s->row, b->cells[0].row.p, b->cells[0].row.n) || buf_u8(&s->row, 0)) /* the smallest row above it */
+		return -ENOMEM;
+	scan_hash_leave(s->hash);
+	scan_close_view(s);
+	s->rest.pub.row_from = buf_bytes(&s->row);
+	s->rest.pub.row_from_after = false;
+	return 0;
+}
+
 bool tablet_scan_replaced(const struct tablet_scan *s, struct tfs_bytes *row)
 {
 	if (s->replaced)
@@ -403,6 +420,21 @@ void tablet_scan_set_batch(struct tablet_scan *s, size_t bytes)
 	s->rest.pub.batch_bytes = bytes;
 }
 
+static bool view_is_old(const struct tablet_scan *s)
+{
+	return !s->spec.pub.one_row &&
+		monotonic_us() - s->taken_us > (s->t->env->scan_view_us ? s->t->env->scan_view_us : SCAN_VIEW_US);
+}
+
+/* A view that is too old is left at the next row: there the part ends. */
+static int scan_fill_hashes(struct tablet_scan *s, struct scan_batch *b)
+{
+	const bool old = view_is_old(s);
+	int err = scan_hash_fill(s->live, &s->rest, old ? 1 : s->rest.pub.batch_bytes, s->hash, b);
+
+	return !err && old && !b->done ? scan_leave_part(s, b) : err;
+}
+
 int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 {
 	int err = 0;
@@ -415,7 +447,7 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 			return err;
 	}
 	b->done = s->done;
-	if (!s->done && (err = scan_fill(s->live, &s->rest, &s->already, b)))
+	if (!s->done && (err = s->hash ? scan_fill_hashes(s, b) : scan_fill(s->live, &s->rest, &s->already, b)))
 		return err;
 	if (s->live)
 		note_passed(s->t, live_passed(s->live));
@@ -423,8 +455,7 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 		b->cells[i].expires_us = INT64_MAX;
 	s->done = b->done;
 	b->damaged = s->skipped != 0;
-	if (!b->done && !s->spec.pub.one_row &&
-		monotonic_us() - s->taken_us > (s->t->env->scan_view_us ? s->t->env->scan_view_us : SCAN_VIEW_US))
+	if (!b->done && !s->hash && view_is_old(s))
 		err = scan_leave_view(s, b);
 	return err;
 }
@@ -439,6 +470,7 @@ void tablet_scan_free(struct tablet_scan *s)
 	scan_close_view(s);
 	scan_filter_free(s->filter);
 	row_where_free(s->where);
+	scan_hash_free(s->hash);
 	arena_fini(&s->bytes);
 	buf_fini(&s->row);
 	free(s);

@@ -6,7 +6,7 @@ tabletctl_SOURCES = %D%/tool.h %D%/main.c %D%/message.c %D%/store/offline.h %D%/
 	%D%/store/repair_log.c %D%/store/repair_schema.c %D%/store/dump.c %D%/table.c %D%/row.c %D%/scan.c %D%/bench.c \
 	%D%/progress.c %D%/progress.h %D%/scan.h %D%/why.c %D%/transfer.c %D%/transfer.h %D%/delete.c %D%/du.c %D%/packed.c %D%/packed.h %D%/import.c %D%/export.c %D%/ctl.c %D%/complete.c %D%/remote.c %D%/sql/sql.c %D%/cluster/cluster.c %D%/cluster/drain.c
 tabletctl_SOURCES += %D%/mirror/mirror.h %D%/mirror/mirror.c %D%/mirror/state.c %D%/mirror/families.c %D%/mirror/copy.c \
-	%D%/mirror/follow.c %D%/mirror/write.c %D%/mirror/diff.h %D%/mirror/diff.c %D%/mirror/compare.c
+	%D%/mirror/follow.c %D%/mirror/write.c %D%/mirror/diff.h %D%/mirror/diff.c %D%/mirror/ranges.h %D%/mirror/ranges.c %D%/mirror/compare.c
 tabletctl_CPPFLAGS = $(AM_CPPFLAGS) -DLIBDIR='"$(libdir)"'
 tabletctl_LDADD = libbulk.a libcluster.a engine/libzookeeper_lock.a libengine.a $(ZOOKEEPER_LIBS) $(TFS_LDFLAGS)
 

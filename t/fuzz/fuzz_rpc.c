@@ -138,7 +138,7 @@ static void example_request(struct buf *b)
 			.noreplace = true},
 		{.kind = OP_INCREMENT, .family = 1, .by = -7, .value = tfs_str("")}};
 	const struct row_mutation rows[] = {{tfs_str("r1"), ops, 2, 4}, {tfs_str("r2"), ops + 2, 1, 5}};
-	const struct scan_spec spec = {.pub.what = TFS_SCAN_KEYS,
+	const struct scan_spec spec = {.pub.what = TFS_SCAN_HASHES,
 		.pub.row_from = tfs_str("a"),
 		.family_ids = families,
 		.pub.family_count = 2,

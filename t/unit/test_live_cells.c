@@ -98,7 +98,7 @@ static void check_walk(const struct model *md, const struct live_options *o)
 		assert_int_equal(c.family, family_ids[want[at].family]);
 		assert_true(c.ts == want[at].ts && c.seq == want[at].seq);
 		assert_int_equal(c.size, want[at].size);
-		assert_int_equal(live_value(l, &value), 0);
+		assert_int_equal(live_value(l, 0, (size_t)c.size, &value), 0);
 		same_value(value, &want[at]);
 	}
 	assert_int_equal(at, count);

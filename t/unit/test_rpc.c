@@ -123,7 +123,7 @@ static void rnd_spec(struct sample *s)
 			.files = rnd_bytes(),
 		.kept = rnd(2), .done_row = rnd_bytes(), .done_qualifier = rnd_bytes(), .done_family = (uint16_t)rnd64(),
 		.done_in_family = rnd(2), .done_ts = rnd_ts(), .done_columns = (uint32_t)rnd64()};
-	s->spec.pub.what = (enum tfs_scan_what)rnd(5);
+	s->spec.pub.what = (enum tfs_scan_what)rnd(SCAN_WHAT_LAST + 1);
 	if (rnd(2)) {
 		s->spec.where_ids = s->families;
 		s->spec.where_count = rnd(6);

@@ -19,6 +19,7 @@
 #include "engine/server/requests/requests.h"
 #include "engine/base/clock.h"
 #include "engine/base/hash.h"
+#include "engine/base/scan.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -249,7 +250,8 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	int err;
 
 	/* Iterators of one row, and iterators that skip damage, move forward only. */
-	if (!q->spec || (q->spec->pub.reverse && (q->spec->pub.one_row || q->spec->pub.past_damage)))
+	if (!q->spec || (q->spec->pub.reverse && (q->spec->pub.one_row || q->spec->pub.past_damage)) ||
+		!scan_hashes_valid(&q->spec->pub))
 		return -EINVAL;
 	if (s->o.no_background)
 		(void)scans_free_idle(s); /* nothing else does */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares the cells of two tables (diff.h). */
 #include "engine/tool/mirror/diff.h"
+#include "engine/tool/mirror/ranges.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,8 +23,11 @@ struct diff {
 	unsigned count;
 	bool by_family; /* one pass for each family, else one for all */
 	unsigned pass;
-	struct buf after_row;
-	uint8_t *pieces[2]; /* of large values */
+	struct buf from, to; /* the rows that are read; to.n 0: to the last one */
+	bool from_after;
+	struct ranges *ranges; /* NULL: all rows are read */
+	unsigned failed;       /* the side of an error */
+	uint8_t *pieces[2];    /* of large values */
 };
 
 /* ---- the order of families ---- */
@@ -113,8 +117,10 @@ static int begin_side(struct diff *d, struct side *s)
 		if ((!d->by_family || i == d->pass) && tfs_schema_family(s->schema, d->names[i]))
 			wanted[spec.family_count++] = d->names[i];
 	spec.families = wanted;
-	spec.row_from = buf_bytes(&d->after_row);
-	spec.row_from_after = d->after_row.n > 0;
+	spec.row_from = buf_bytes(&d->from);
+	spec.row_from_after = d->from_after;
+	if (d->to.n)
+		spec.row_to = buf_bytes(&d->to);
 	if (!err && spec.family_count)
 		err = tfs_scan_new(s->t, &spec, &s->scan);
 	free(wanted);
@@ -125,13 +131,31 @@ static int begin_pass(struct diff *d)
 {
 	int err = begin_side(d, &d->side[0]);
 
+	d->failed = !err;
 	return err ? err : begin_side(d, &d->side[1]);
+}
+
+/* There is no pass yet: diff_next begins those of the first range that differs. */
+static int begin_ranges(struct diff *d, struct diff **out)
+{
+	struct ranges_options o = {.names = d->names, .count = d->count, .stop = d->o.stop, .arg = d->o.arg};
+	int err;
+
+	for (unsigned k = 0; k < 2; k++)
+		o.table[k] = (struct ranges_table){d->side[k].t, d->side[k].schema, d->side[k].rank};
+	d->pass = d->count;
+	err = ranges_new(&o, &d->ranges);
+	if (err)
+		diff_free(d);
+	else
+		*out = d;
+	return err;
 }
 
 int diff_new(const struct diff_options *o, struct diff **out)
 {
 	struct diff *d = calloc(1, sizeof(*d));
-	int err = d ? buf_set(&d->after_row, o->after_row.p, o->after_row.n) : -ENOMEM;
+	int err = d ? buf_set(&d->from, o->after_row.p, o->after_row.n) : -ENOMEM;
 
 	if (!d)
 		return err;
@@ -142,16 +166,19 @@ int diff_new(const struct diff_options *o, struct diff **out)
 		err = tfs_schema_get(d->side[k].t, &d->side[k].schema);
 	if (!err)
 		err = order_families(d);
+	if (!err && o->hashes)
+		return begin_ranges(d, out);
 	if (!err && d->by_family) {
 		while (d->pass < d->count && strcmp(d->names[d->pass], o->after_family) != 0)
 			d->pass++;
 		if (d->pass == d->count) { /* no walk continues */
 			d->pass = 0;
-			buf_reset(&d->after_row);
+			buf_reset(&d->from);
 		}
 	} else if (!err && *o->after_family) {
-		buf_reset(&d->after_row);
+		buf_reset(&d->from);
 	}
+	d->from_after = d->from.n > 0;
 	if (!err)
 		err = begin_pass(d);
 	if (err)
@@ -163,15 +190,18 @@ int diff_new(const struct diff_options *o, struct diff **out)
 
 /* ---- cells ---- */
 
-static int fill_side(struct side *s)
+static int fill_side(struct diff *d, unsigned k)
 {
+	struct side *s = &d->side[k];
 	int r;
 
 	if (!s->taken || !s->scan)
 		return 0;
 	r = tfs_scan_next(s->scan, &s->cell);
-	if (r < 0)
+	if (r < 0) {
+		d->failed = k;
 		return r;
+	}
 	s->any = r > 0;
 	s->taken = false;
 	if (!r) {
@@ -212,6 +242,7 @@ static int compare_large(struct diff *d, enum diff_kind *kind)
 				PIECE_BYTES, &got[k], NULL);
 			if (err == -ENOENT)
 				*kind = k ? DIFF_ONLY_A : DIFF_ONLY_B;
+			d->failed = k;
 			if (err)
 				return err == -ENOENT ? 0 : err;
 		}
@@ -237,25 +268,59 @@ static int compare_cells(struct diff *d, enum diff_kind *kind)
 	return 0;
 }
 
+/* Begins the first pass of the next range that differs.  Returns 1 if it has, 2 if *out is a range that is equal, 0 at the end, -errno. */
+static int next_range(struct diff *d, struct diff_cell *out)
+{
+	struct ranges_part part;
+	int n = ranges_next(d->ranges, &part);
+
+	d->pass = d->count;
+	if (n < 0)
+		d->failed = ranges_failed(d->ranges);
+	if (n <= 0)
+		return n;
+	if (!part.differs) {
+		*out = (struct diff_cell){.kind = DIFF_EQUAL_RANGE, .cells = part.cells, .bytes = part.bytes, .pass = ""};
+		return 2;
+	}
+	d->pass = 0;
+	if (buf_set(&d->from, part.from.p, part.from.n) || buf_set(&d->to, part.to.p, part.to.n))
+		return -ENOMEM;
+	n = begin_pass(d);
+	return n ? n : 1;
+}
+
+/* Returns as next_range. */
+static int next_pass(struct diff *d, struct diff_cell *out)
+{
+	int err;
+
+	if (!d->by_family || d->pass + 1 >= d->count)
+		return d->ranges ? next_range(d, out) : 0;
+	d->pass++;
+	if (!d->ranges)
+		buf_reset(&d->from);
+	d->from_after = false;
+	err = begin_pass(d);
+	return err ? err : 1;
+}
+
 int diff_next(struct diff *d, struct diff_cell *out)
 {
 	struct side *a = &d->side[0], *b = &d->side[1];
 	int err, order;
 
 	for (;;) {
-		err = fill_side(a);
+		err = fill_side(d, 0);
 		if (!err)
-			err = fill_side(b);
+			err = fill_side(d, 1);
 		if (err)
 			return err;
 		if (a->any || b->any)
 			break;
-		if (!d->by_family || ++d->pass >= d->count)
-			return 0;
-		buf_reset(&d->after_row);
-		err = begin_pass(d);
-		if (err)
-			return err;
+		err = next_pass(d, out);
+		if (err != 1)
+			return err > 0 ? 1 : err;
 	}
 	order = !b->any ? -1 : !a->any ? 1 : cell_order(d);
 	out->kind = order < 0 ? DIFF_ONLY_A : DIFF_ONLY_B;
@@ -271,6 +336,11 @@ int diff_next(struct diff *d, struct diff_cell *out)
 	return 1;
 }
 
+unsigned diff_failed(const struct diff *d)
+{
+	return d->failed;
+}
+
 void diff_free(struct diff *d)
 {
 	for (unsigned k = 0; k < 2; k++) {
@@ -280,6 +350,8 @@ void diff_free(struct diff *d)
 		free(d->pieces[k]);
 	}
 	free(d->names);
-	buf_fini(&d->after_row);
+	ranges_free(d->ranges);
+	buf_fini(&d->from);
+	buf_fini(&d->to);
 	free(d);
 }
