@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 enum {
-	PIECES = 256,
+	PIECES = 512,
 	PIECE_BYTES = 32 << 10,
 	READ_MOST = 16 * PIECE_BYTES, /* bytes read for one piece, most of them dropped */
 	SAMPLED_LEAST = 8,            /* a group's samples must have this part of SAMPLE_LEAST_BYTES */

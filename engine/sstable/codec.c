@@ -38,12 +38,12 @@ enum {
 	SAMPLE_BYTES = 8 << 10,
 	SAMPLES_MIN = 16,
 	DICT_BYTES_MIN = 4 << 10,
-	DICT_BYTES_MAX = 256 << 10,
+	DICT_BYTES_MAX = 512 << 10,
 	DICT_SHARE = 32, /* the dictionary's share of the samples; zstd advises a hundredth, but larger dictionaries still gain */
 	DICT_PACK_LEVEL = 12,
 	TRIAL_BYTES = 1 << 20,
 	TRIAL_EVERY = 4,
-	TABLES_LOG = 18,                /* the size of zstd's tables with a dictionary, for a quarter of a megabyte */
+	TABLES_LOG = 19,                /* the size of zstd's tables with a dictionary, for half a megabyte */
 	DICT_BYTES_MAX_READ = 16 << 20, /* the most that a reader allocates for a packed dictionary */
 	SCRATCH_KEEP_BYTES = 1 << 20,   /* a larger buffer is freed when a small one is requested */
 };
