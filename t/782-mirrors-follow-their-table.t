@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tabletctl mirror: a table and its changes of each kind are copied to another store, by runs that go on where the last one
-# ended and by one that follows; truncations and changes of families, too; and each thing that ends a mirror is one line.
+# ended and by one that follows; truncations and changes of families and their access, too; and each thing that ends a mirror,
+# as a full disk, is one line.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model keeps no changes"
+has setfacl || cannot_run "there is no setfacl"
 echo 'socket_mode = "0666";' >"$W/conf"
 ok "mount" mount_store -o "allow_other,config=$W/conf"
 chmod 755 "$D"
+export SERVER
 "$SERVER" -f "$W/copy" >"$W/server.out" 2>&1 </dev/null &
 server=$!
 wait_for "the server" [ -S "$W/copy/socket" ]
 py <<'PY'
 from tap import *
-import signal, subprocess
+import re, signal, subprocess
 
 os.chdir(M)
 TOOL = os.environ["TABLETCTL"]
@@ -93,6 +96,42 @@ spill("t/.schema", b'changes = "7d"; allow_delete = true; families = ({name = "f
 os.mkdir("t/.families/h")
 mutate("t", "z", "set h:q@1\tanother family")
 equal("t", "a family that was dropped and made again has its new cells only")
+
+
+# ---- access ----
+def family(table, name):
+    """The family in the schema: its rule, owner, group, mode and ACL."""
+    found = re.search(r'\{ name = "%s";(.*?)\}' % name, tool("describe", table)[1], re.S)
+    return " ".join(found.group(1).split()) if found else None
+
+
+def same_access(what, *has):
+    equal("t", what)
+    there = family(COPY + "t", "h")
+    ok(there == family("t", "h") and all(part in there for part in has), "  is the mirror's: %s" % there)
+
+
+os.chmod("t/.families/h", 0o600)
+same_access("a chmod of a family", 'mode = "0600"')
+same(subprocess.run(["setfacl", "-m", "u:1234:rw,g:4321:r", "t/.families/h"]).returncode, 0, "an ACL")
+same_access("  which the mirror gets", 'mode = "0660"', "1234", "4321")
+if os.getuid() == 0:
+    os.chown("t/.families/h", 65534, 1234)
+    same_access("a chown", 'owner_group = "1234"')
+same(subprocess.run(["setfacl", "-b", "t/.families/h"]).returncode, 0, "no ACL")
+same_access("  which the mirror has not either")
+os.mkdir(W + "/mnt2")
+second = subprocess.Popen([os.environ["TABLETFS"], "-f", "unix:" + W + "/copy", W + "/mnt2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+soon(lambda: os.path.ismount(W + "/mnt2"), True, "the target is mounted")
+os.chmod(W + "/mnt2/t/.families/h", 0o640)
+os.chmod("t/.families/g", 0o644)
+equal("t", "another change of the source")
+ok('mode = "0640"' in family(COPY + "t", "h"), "  leaves the mode that the target's owner has set")
+os.chmod("t/.families/h", 0o604)
+same_access("  until it changes in the source", 'mode = "0604"')
+subprocess.run(["fusermount3", "-u", W + "/mnt2"])
+same(second.wait(60), 0, "the target is unmounted")
+
 spill("t/.ctl", b"truncate\n", os.O_WRONLY)
 mutate("t", "n", "set f:q@1\tnew")
 equal("t", "a truncation is one of the mirror")
@@ -179,6 +218,8 @@ mutate("w", "a", "delete row")
 os.mkdir("w/.families/i")
 mutate("w", "b", "set i:q@1\tx")
 soon(lambda: tool("scan", COPY + "w")[1], "b\ti:q\t1\tx\n", "  and changes of families")
+os.chmod("w/.families/i", 0o600)
+soon(lambda: family(COPY + "w", "i") == family("w", "i") and 'mode = "0600"' in family("w", "i"), True, "  and a mode, without a change of cells")
 token = lambda: tool("get", COPY + "w.mirror", "mirror", "state:token")[1]
 last = slurp("w/.changes/from=start/.tsv").decode().splitlines()[-1].split("\t")[0]
 soon(token, last, "  and saves the token without another change")
@@ -198,6 +239,28 @@ os.rmdir("w")
 same(mirror_of_w.wait(60), 1, "the drop of the table ends it")
 ok(b"was dropped" in mirror_of_w.stderr.read(), "  with a line")
 same(tool("scan", COPY + "w"), (0, "", ""), "  and the target stays")
+
+# ---- a full disk ----
+if os.getuid() == 0:
+    os.mkdir(W + "/disk")
+    spill(W + "/small", b'log_segment = "4M"; memtable = "4M";')
+    same(subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "none", W + "/disk"]).returncode, 0, "a small disk")
+    small = subprocess.Popen([os.environ["SERVER"], "-f", "-o", "config=" + W + "/small", W + "/disk/copy"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    soon(lambda: os.path.exists(W + "/disk/copy/socket"), True, "  with a store")
+    make("large")
+    for i in range(100):
+        spill("large/.import", b"r%d\tf:q\t1\t%s\n" % (i, os.urandom(3 << 18).hex().encode()))
+    target = W + "/disk/copy/large"
+    refused(2, "No space left", "a mirror on a full disk ends", "large", target)
+    refused(2, "No space left", "  and so does one that follows", "large", target, "--follow")
+    same(subprocess.run(["mount", "-o", "remount,size=400m", W + "/disk"]).returncode, 0, "the disk has more space")
+    soon(lambda: mirror("large", target)[0], 0, "  and the mirror goes on")
+    same(cells(target) == cells("large"), True, "  with all cells")
+    same(compare("large", target)[0], 0, "  which compare finds, too")
+    small.terminate()
+    same(small.wait(60), 0, "the server ends")
+    same(tool("check", W + "/disk/copy")[0], 0, "  and its store is sound")
+    subprocess.run(["umount", W + "/disk"])
 PY
 end_server -TERM
 ok "the copy is sound" "$TABLETCTL" check "$W/copy"

@@ -6,12 +6,13 @@
  * known from a family that was dropped and another one that was made.  The steps, each of which may be repeated:
  *	1 families that the source has dropped lose their cells, and are dropped
  *	2 families with a new name are renamed, first to a name that no family has, because two may exchange their names
- *	3 families that the target lacks are made
+ *	3 families that the target lacks are made, and those whose access has changed in the source get the new one
  *	4 the state has the new list
  *	5 rules are set.  A rule decides which versions a delete leaves, and changes of the schema have no place
  *	  among the changes of cells.  So if a rule of a family that has cells changes, the state asks for another copy first
  *
- * Owners, modes and ACLs are set when a family is made, and are the target's own then.
+ * Access is owner, group, mode and ACL.  The state has a hash of each family's access in the source.  So only a change in the source
+ * replaces what the target's owner has set.  Only root sets owners and groups.
  */
 #include "engine/tool/mirror/mirror.h"
 
@@ -166,6 +167,40 @@ static int add_family(struct mirror *m, const struct tfs_family *f)
 	return err;
 }
 
+/* ---- access ---- */
+
+static uint64_t access_of(const struct tfs_family *f)
+{
+	uint8_t numbers[12];
+	uint64_t hash;
+
+	put_be32(numbers, f->mode);
+	put_be32(numbers + 4, f->uid);
+	put_be32(numbers + 8, f->gid);
+	hash = hash64(tfs_str(f->acl), hash64(tfs_bytes_of(numbers, sizeof(numbers)), 0));
+
+	return hash ? hash : 1;
+}
+
+/* Makes a change of the access of a family of the source in the target, too. */
+static int follow_access(struct mirror *m, const struct tfs_family *f)
+{
+	const struct tfs_schema_edit acl = {.op = TFS_SCHEMA_FAMILY_ACL, .name = f->name, .value = f->acl, .mode = f->mode};
+	const struct tfs_schema_edit owner = {.op = TFS_SCHEMA_FAMILY_OWNER, .name = f->name, .uid = f->uid, .gid = f->gid};
+	uint64_t before = 0;
+	struct tfs_login login;
+	int err;
+
+	for (unsigned i = 0; i < m->s.family_count; i++)
+		if (m->s.families[i].id == f->id)
+			before = m->s.families[i].access;
+	if (!before || before == access_of(f))
+		return 0;
+	tfs_login(m->to.store, &login);
+	err = change(m, &acl, 0);
+	return err || login.uid ? err : change(m, &owner, 0);
+}
+
 /* Makes the families that the target lacks, and sets the state's list. */
 static int add_families(struct mirror *m, const struct tfs_schema *source)
 {
@@ -178,11 +213,13 @@ static int add_families(struct mirror *m, const struct tfs_schema *source)
 			return mirror_failed(&m->to, -ENOENT, NULL);
 		if (!tfs_schema_family(target, source->families[i].name))
 			err = add_family(m, &source->families[i]);
+		else
+			err = follow_access(m, &source->families[i]);
 		tfs_schema_put(target);
 	}
 	m->s.family_count = err ? m->s.family_count : 0;
 	for (unsigned i = 0; i < source->family_count && !err; i++) {
-		struct mirrored_family f = {.id = source->families[i].id};
+		struct mirrored_family f = {.id = source->families[i].id, .access = access_of(&source->families[i])};
 
 		snprintf(f.name, sizeof(f.name), "%s", source->families[i].name);
 		tool_grow(m->s.families, m->s.family_count);

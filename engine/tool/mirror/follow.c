@@ -6,7 +6,7 @@
  * most once a second, because it costs a sync; a target that has less than that behind the token is brought to it once more.
  *
  * The name of a family is that of the schema when the change is read.  So if the schema changes while a change is read,
- * it is read again, when the target has the new families.
+ * it is read again, when the target has the new families.  While there are no changes, the schema is read every few seconds.
  */
 #include "engine/tool/mirror/mirror.h"
 
@@ -18,14 +18,15 @@
 #include <stdlib.h>
 
 #define SAVE_US INT64_C(1000000)
+#define SCHEMA_US INT64_C(5000000)
 
 struct follow {
 	struct mirror *m;
 	struct tfs_feed *feed;
-	struct buf row; /* of the open mutation */
-	int64_t commit_us;
-	bool any;     /* a mutation is open */
-	bool unsaved; /* the token has changed since it was saved */
+	struct buf row;               /* of the open mutation */
+	int64_t commit_us, schema_us; /* schema_us: when the schema was read, by the monotonic clock */
+	bool any;                     /* a mutation is open */
+	bool unsaved;                 /* the token has changed since it was saved */
 };
 
 static int feed_failed(struct mirror *m, int err)
@@ -148,11 +149,24 @@ static int take(struct follow *f, const struct tfs_feed_change *c)
 	return !err && c->kind == TFS_FEED_TRUNCATE ? save(f) : err;
 }
 
+/* Learns of the newest schema, also if no notice of it has come. */
+static void read_schema(struct follow *f)
+{
+	const struct place *from = &f->m->from;
+	const char *slash = strrchr(from->path, '/');
+	struct tfs_table *again;
+
+	if (tfs_table_open(from->store, slash ? slash + 1 : from->path, &again) == 0)
+		tfs_table_close(again);
+	f->schema_us = (int64_t)monotonic_us();
+}
+
 static bool wakes(void *arg)
 {
 	const struct follow *f = arg;
+	const int64_t now = (int64_t)monotonic_us();
 
-	return progress_signal() || (f->unsaved && (int64_t)monotonic_us() >= f->m->saved_us + SAVE_US);
+	return progress_signal() || (f->unsaved && now >= f->m->saved_us + SAVE_US) || now >= f->schema_us + SCHEMA_US;
 }
 
 /* There are no changes for now.  Returns 0 to go on, or 1 at the end. */
@@ -163,8 +177,12 @@ static int pause_reading(struct follow *f)
 	if (err || !f->m->follow)
 		return err ? err : 1;
 	r = tfs_feed_wait(f->feed, wakes, f);
+	if (r == -EINTR && !progress_signal()) {
+		read_schema(f);
+		return settle(f, true);
+	}
 	if (r == -EINTR)
-		return progress_signal() ? 0 : settle(f, true);
+		return 0;
 	return r ? feed_failed(f->m, r) : 0;
 }
 
@@ -195,16 +213,6 @@ static int read_changes(struct follow *f)
 	}
 }
 
-/* Learns of the newest schema, also if no notice of it has come. */
-static void read_schema(struct mirror *m)
-{
-	const char *slash = strrchr(m->from.path, '/');
-	struct tfs_table *again;
-
-	if (tfs_table_open(m->from.store, slash ? slash + 1 : m->from.path, &again) == 0)
-		tfs_table_close(again);
-}
-
 int mirror_follow(struct mirror *m)
 {
 	struct follow f = {.m = m};
@@ -214,7 +222,7 @@ int mirror_follow(struct mirror *m)
 		err = tfs_feed_open(m->from.table, m->s.token, 0, &f.feed);
 		if (err)
 			return feed_failed(m, err);
-		read_schema(m);
+		read_schema(&f);
 		err = families_generation(m) == m->generation ? 0 : families_follow(m);
 		if (!err && !m->s.copying)
 			err = read_changes(&f);

@@ -8,9 +8,10 @@
 
 #include "engine/tool/transfer.h"
 
-/* A family of the source, and its name when the target was last given the source's families. */
+/* A family of the source, and its name and access when the target was last given the source's families. */
 struct mirrored_family {
 	uint16_t id;
+	uint64_t access; /* a hash of owner, group, mode and ACL; 0: unknown */
 	char name[TFS_NAME_MAX + 1];
 };
 /* What the target keeps of its mirror (state.c). */
@@ -94,7 +95,7 @@ int writer_clear(struct mirror *m, const char *family) TFS_MUST;
 /* ---- families.c ---- */
 /* Returns -EACCES and names the family if the user may not read one of the source. */
 int families_readable(struct mirror *m) TFS_MUST;
-/* Gives the target the families of the source and their rules.  Sets m->s.copying if a rule has changed. */
+/* Gives the target the families of the source, their rules, and changes of their access.  Sets m->s.copying if a rule has changed. */
 int families_follow(struct mirror *m) TFS_MUST;
 uint64_t families_generation(struct mirror *m); /* of the source's schema; 0: it was dropped */
 /* Returns true if a delete of a version may remove others, too, because the family's rule counts versions. */

@@ -133,7 +133,7 @@ static void load_families(struct mirror_state *s, struct tfs_bytes lines)
 		struct mirrored_family f = {0};
 		const char *l = text("%.*s", (int)line.n, (const char *)line.p);
 
-		if (sscanf(l, "%" SCNu16 " %64s", &f.id, f.name) != 2)
+		if (sscanf(l, "%" SCNu16 " %64s %" SCNx64, &f.id, f.name, &f.access) < 2)
 			continue;
 		tool_grow(s->families, s->family_count);
 		s->families[s->family_count++] = f;
@@ -241,7 +241,8 @@ static int save(struct mirror *m, bool check)
 	int err = mu ? target_id(m, s->target, sizeof(s->target)) : -ENOMEM;
 
 	for (unsigned i = 0; i < s->family_count && !err; i++)
-		err = buf_printf(&families, "%" PRIu16 " %s\n", s->families[i].id, s->families[i].name);
+		err = buf_printf(&families, "%" PRIu16 " %s %016" PRIx64 "\n", s->families[i].id, s->families[i].name,
+			s->families[i].access);
 	if (!err)
 		err = buf_printf(&until, "%" PRId64, s->until_us);
 	if (!err && check)
