@@ -26,6 +26,8 @@ struct import {
 	int64_t max_age_us;            /* of `family` */
 	int64_t begun_us;
 	_Atomic int failed; /* the first error of the batch */
+	_Atomic uint64_t lost_cells, lost_rows; /* cells of `counts` that the store has refused, and their rows */
+	struct buf lost_row;                    /* the row of the last one; the batch's, which reports one at a time */
 };
 
 static void note_failure(void *arg, struct tfs_bytes row, int err)
@@ -34,6 +36,10 @@ static void note_failure(void *arg, struct tfs_bytes row, int err)
 	int none = 0;
 
 	(void)atomic_compare_exchange_strong(&im->failed, &none, err);
+	if (!im->lost_cells || !bytes_eq(row, buf_bytes(&im->lost_row)))
+		im->lost_rows++;
+	im->lost_cells++;
+	(void)!buf_set(&im->lost_row, row.p, row.n);
 }
 
 static int refuse_record(struct import *im, uint64_t number, int err, const char *reason)
@@ -195,7 +201,11 @@ int import_stop(struct import *im)
 
 struct import_counts import_counts(const struct import *im)
 {
-	return im->counts;
+	struct import_counts c = im->counts;
+
+	c.cells -= im->lost_cells < c.cells ? im->lost_cells : c.cells;
+	c.rows -= im->lost_rows < c.rows ? im->lost_rows : c.rows;
+	return c;
 }
 
 void import_free(struct import *im)
@@ -206,5 +216,6 @@ void import_free(struct import *im)
 	if (im->batch)
 		(void)!tfs_batch_close(im->batch);
 	buf_fini(&im->row);
+	buf_fini(&im->lost_row);
 	free(im);
 }

@@ -33,8 +33,15 @@ struct import_options {
 
 struct import_counts {
 	uint64_t wrong_units;                 /* cells of record_is_in_wrong_unit */
-	uint64_t bytes, cells, rows, refused; /* bytes of the input; a row counts again if its cells do not follow each other */
+	/*
+	 * Bytes of the input.  A row counts again if its cells do not follow each other.  Cells that the store has refused, and
+	 * their rows, do not count; after an error import_stop makes the numbers final.
+	 */
+	uint64_t bytes, cells, rows, refused;
 };
+
+/* The end of the reason of a mount that refuses an import, behind a number.  tabletctl reads it. */
+#define IMPORT_STORED " cells of this import are stored"
 
 struct import;
 int import_new(enum bulk_format format, const struct import_options *o, struct import **out) TFS_MUST;

@@ -41,8 +41,10 @@ struct input {
 	bool is_archive;
 	uint64_t refused, max_errors;
 	bool reported;        /* a message names the cause of the error */
+	bool mount_failed;    /* a call of the mount has failed */
 	const char *reason;   /* of the library, or NULL */
-	uint64_t cells, rows; /* into a mount */
+	uint64_t cells, rows;               /* into a mount */
+	uint64_t stored_cells, stored_rows; /* into a mount: those that are on disk */
 	int64_t begun_us;
 	uint64_t wrong_units; /* cells of record_is_in_wrong_unit */
 	struct buf row;       /* the row of the last cell */
@@ -199,14 +201,31 @@ static int import_stored(struct input *in, enum bulk_format format)
 
 /* ---- into a mount ---- */
 
+/* Adds the number of cells that the mount states in its reason. */
+static void count_stored(struct input *in, const char *reason)
+{
+	const char *end = reason ? strstr(reason, IMPORT_STORED) : NULL, *number = end;
+
+	while (number && number > reason && number[-1] >= '0' && number[-1] <= '9')
+		number--;
+	if (number != end) {
+		in->stored_cells += strtoull(number, NULL, 10);
+		in->stored_rows = 0; /* unknown */
+	}
+}
+
+/* Returns err, or -EIO if that has a meaning here. */
 static int mount_failed(struct input *in, int err)
 {
+	const char *path = in->place.path;
+
 	if (err == -ENOENT && faccessat(in->place.dir, ".families", F_OK, 0) == 0)
-		complain("%s: a snapshot cannot be changed", in->place.path);
+		complain("%s: a snapshot cannot be changed", path);
 	else
-		complain_refused(in->place.path, text("%s/.import", in->place.path), err);
-	in->reported = true;
-	return -EIO;
+		complain_refused(path, text("%s/.import", path), err);
+	count_stored(in, refusal(path, getpid()));
+	in->reported = in->mount_failed = true;
+	return err == -EINTR || err == -ECANCELED || err == -EBADMSG ? -EIO : err;
 }
 
 static int write_lines(struct input *in)
@@ -235,6 +254,10 @@ static int close_stream(struct input *in)
 	if (close(in->stream) && !err)
 		err = mount_failed(in, -errno);
 	in->stream = -1;
+	if (!in->mount_failed) {
+		in->stored_cells = in->cells;
+		in->stored_rows = in->rows;
+	}
 	return err;
 }
 
@@ -361,12 +384,21 @@ static int import_mounted(struct input *in, enum bulk_format format)
 		err = record_reader_end(reader);
 	record_reader_free(reader);
 	closed = close_stream(in);
+	err = err ? err : closed;
+	if (err)
+		progress_cells(in->stored_cells, in->stored_rows);
 	buf_fini(&in->lines);
 	free(in->known);
-	return err ? err : closed;
+	return err;
 }
 
 /* ---- the command ---- */
+
+/* Returns true if the table takes nothing now, or nothing from this user. */
+static bool is_refusal(int err)
+{
+	return err == -EDQUOT || err == -EROFS || err == -EACCES || err == -EPERM;
+}
 
 static int import_file(struct input *in, enum bulk_format format)
 {
@@ -385,9 +417,13 @@ static int import_file(struct input *in, enum bulk_format format)
 		complain("%s: %s", in->place.path, in->reason && *in->reason ? in->reason : strerror(-err));
 	if (in->wrong_units)
 		complain("warning: %s: " RECORDS_IN_WRONG_UNIT, in->name, (unsigned long long)in->wrong_units);
+	if (err && err != -EINTR)
+		progress_failed();
 	progress_end();
 	if (err == -EINTR)
 		return 128 + progress_signal();
+	if (is_refusal(err))
+		return EXIT_REFUSED;
 	return err && err != -ECANCELED && err != -EBADMSG ? EXIT_CANNOT : in->refused ? EXIT_REFUSED : err ? EXIT_CANNOT : 0;
 }
 

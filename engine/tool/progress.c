@@ -34,7 +34,7 @@ static _Atomic int received; /* the signal */
 static int wake = -1;        /* an eventfd, readable when a signal came */
 /* Under stderr's lock. */
 static bool shown; /* the terminal has the line */
-static bool ever_shown, ended;
+static bool ever_shown, ended, failed;
 
 static const char *time_text(double seconds, char *out, size_t room)
 {
@@ -56,8 +56,10 @@ static void print_locked(bool at_end)
 	uint64_t n = bytes, parts = done, all = total;
 	char size[UNITS_SIZE_TEXT], rate[UNITS_SIZE_TEXT], left[40];
 
-	fprintf(stderr, "%s%s %s", terminal ? "\r\033[K" : "", options.done, units_size_text(n, size));
-	if (cells)
+	fprintf(stderr, "%s%s %s", terminal ? "\r\033[K" : "", failed ? "read" : options.done, units_size_text(n, size));
+	if (failed)
+		fprintf(stderr, ", %s %" PRIu64 " cells", options.done, (uint64_t)cells);
+	else if (cells)
 		fprintf(stderr, ", %" PRIu64 " cells", (uint64_t)cells);
 	if (rows)
 		fprintf(stderr, ", %" PRIu64 " rows", (uint64_t)rows);
@@ -147,6 +149,13 @@ void progress_begin(const struct progress_options *o)
 		unblock();
 	else
 		pthread_detach(thread);
+}
+
+void progress_failed(void)
+{
+	flockfile(stderr);
+	failed = true;
+	funlockfile(stderr);
 }
 
 void progress_end(void)

@@ -34,6 +34,8 @@ struct progress_options {
 /* Call it before the first thread is made, because threads inherit the blocked signals. */
 void progress_begin(const struct progress_options *o);
 void progress_end(void);
+/* The bytes were read, but not all of them are done: the last line says so, and the number of cells also if it is 0. */
+void progress_failed(void);
 /* The time left is estimated from `done` of `total` parts of the work.  about: total is an estimate.  0: unknown. */
 void progress_total(uint64_t total, bool about);
 void progress_add(uint64_t bytes); /* bytes are also parts of the work (progress_total) */

@@ -248,14 +248,34 @@ void ofile_copy_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, struct
 
 /* ---- write ---- */
 
+#define ASKED_US 1000000
+
+int descriptor_check_room(struct descriptor *d)
+{
+	const struct content *content;
+	bool asks;
+
+	if (!node_is(d->node, KIND_CELL))
+		return 0;
+	mutex_lock(&d->file->lock);
+	content = d->content;
+	/* The open has asked for a creation. */
+	asks = content->staged == STAGED_NOTHING ||
+		(content->staged == STAGED_CREATION && fs_now_us() - content->touched_us > ASKED_US);
+	mutex_unlock(&d->file->lock);
+	return asks ? cell_check_room(d->node) : 0;
+}
+
 static int descriptor_write(struct descriptor *d, uint64_t offset, const uint8_t *p, size_t size, int flags, struct changes *c)
 {
 	struct node *n = d->node;
 	struct open_file *file = d->file;
 	struct content *content = d->content;
 	bool append = (flags & O_APPEND) != 0;
-	int err = content_lock(d, true, c);
+	int err = descriptor_check_room(d);
 
+	if (err == 0)
+		err = content_lock(d, true, c);
 	if (err)
 		return err;
 	/* A setting: lines before this WRITE have been applied; origin is where the image begins. */

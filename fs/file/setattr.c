@@ -90,8 +90,9 @@ int ofile_truncate(struct node *n, struct descriptor *d, uint64_t size, struct c
 
 	if (node_ops(n)->sequential)
 		return 0; /* a sequential file has no size */
-	err = node_is_dir(n) ? -EISDIR : d ? content_lock(d, true, c) : node_truncate(n, size, c);
-
+	err = node_is_dir(n) ? -EISDIR : d ? descriptor_check_room(d) : node_truncate(n, size, c);
+	if (d && err == 0)
+		err = content_lock(d, true, c);
 	if (d && err == 0) {
 		if (n->kind == NODE_SCRATCH_FILE)
 			err = scratch_truncate(d->file, size);

@@ -8,7 +8,8 @@
  * (fs/base/user_count.h).
  *
  * An import stores cells while they are written.  FLUSH waits until all are
- * stored, so each error is reported by write(2) or close(2).  A refused line ends
+ * stored, so each error is reported by write(2) or close(2).  A table that is over
+ * its quota refuses the first byte, because a shell ignores the errors of close.  A refused line ends
  * the import: its WRITE and all later WRITEs fail, and the lines before it are
  * stored.
  *
@@ -45,7 +46,8 @@ struct importing {
 	uint64_t noted;          /* cells of which the kernel knows */
 	uint64_t noted_at_us;
 	int err; /* the error of a WRITE; sequential.c returns it to later WRITEs */
-	char reason[REASON_BYTES];
+	char reason[REASON_BYTES]; /* of a line that is refused, or of the store; "": none */
+	bool refused;              /* the reason is that of a line */
 };
 
 /* Adds the family to a table whose schema is not set yet, as mkdir ROW/FAMILY does. */
@@ -97,6 +99,7 @@ static int note_refused(void *arg, uint64_t number, int err, const char *reason)
 
 	snprintf(g->reason, sizeof(g->reason), "%s %llu: %s", g->format == BULK_TAR ? "entry" : "line", (unsigned long long)number,
 		reason);
+	g->refused = true;
 	return err == -EACCES ? err : -EINVAL;
 }
 
@@ -153,7 +156,9 @@ static int import_begin(struct importing *g)
 	const struct import_options o = {
 		.table = g->table, .arg = g, .family = check_family, .schema = set_schema, .refused = note_refused};
 
-	return g->import ? 0 : import_new(g->format, &o, &g->import);
+	int err = g->import ? 0 : cell_check_room(g->node);
+
+	return g->import || err ? err : import_new(g->format, &o, &g->import);
 }
 
 /* Makes the kernel drop its copies of what the import may have changed. */
@@ -171,12 +176,22 @@ static void note_changes(struct importing *g, struct changes *c)
 	changes_table(c, node_table(g->node));
 }
 
+/* Notes why the store refused, before its reason is forgotten.  Returns err. */
+static int note_failed(struct importing *g, int err)
+{
+	if (err && !*g->reason)
+		snprintf(g->reason, sizeof(g->reason), "%s", tfs_error(fs.store));
+	return err;
+}
+
 /* Returns err, the result of a call of the import, as the result for the caller.  A refusal is logged. */
 static int import_result(struct importing *g, int err)
 {
-	if (!err || !*g->reason)
+	if (!err || !*g->reason || !g->import)
 		return err;
-	return refuse(err == -EACCES ? err : -EINVAL, g->node, NULL, "%s", g->reason);
+	if (g->refused)
+		err = err == -EACCES ? err : -EINVAL;
+	return refuse(err, g->node, NULL, "%s; %llu" IMPORT_STORED, g->reason, (unsigned long long)import_counts(g->import).cells);
 }
 
 static int import_write(struct sequential *s, const void *p, size_t n, struct changes *c)
@@ -187,8 +202,10 @@ static int import_write(struct sequential *s, const void *p, size_t n, struct ch
 	g->err = import_begin(g);
 	if (!g->err)
 		g->err = import_feed(g->import, p, n);
-	if (g->err && g->import)
+	if (g->err && g->import) {
 		(void)!import_stop(g->import); /* the lines before it are stored */
+		(void)note_failed(g, g->err);
+	}
 	if (g->err || monotonic_us() - g->noted_at_us >= NOTE_US)
 		note_changes(g, c);
 	return import_result(g, g->err);
@@ -202,10 +219,11 @@ static int import_flush(struct sequential *s, struct changes *c)
 	if (g->err || !g->import) /* a WRITE has returned the error, or there was none */
 		return 0;
 	g->changes = c;
-	err = import_pause(g->import);
+	err = note_failed(g, import_pause(g->import));
 	note_changes(g, c);
 	err = import_result(g, err);
 	*g->reason = 0; /* a line or archive that is not whole may be continued */
+	g->refused = false;
 	return err;
 }
 
