@@ -123,6 +123,8 @@ struct tfs_options {
 	/* Settings of the tabletfs daemon, "" if not set.  tfs_open does not use them. */
 	char data[1024], mountpoint[1024], mount_options[512];
 	char http[64], http_token[129]; /* the address and port of its HTTP server; the secret of clients that may see names */
+	char name[129];                 /* the store's name on the status page; "": the host and the data directory */
+	uint64_t slow_us;               /* the status page lists requests of the mount that take longer; default 1 s */
 };
 /* Fills in the defaults. */
 TFS_API void tfs_options_init(struct tfs_options *o);
@@ -492,6 +494,8 @@ enum tfs_schema_op {
 	TFS_SCHEMA_SCRIPT_SET,      /* name; text; mtime_us, or TFS_NO_TIME for now: adds or replaces a script */
 	TFS_SCHEMA_SCRIPT_TIME,     /* name; mtime_us */
 	TFS_SCHEMA_SCRIPT_DROP,     /* name */
+	/* text: lines behind the present text of .schema, whoever changed it last; mtime_us.  Errors as those of tfs_schema_set_text. */
+	TFS_SCHEMA_TEXT_APPEND,
 };
 struct tfs_schema_edit {
 	enum tfs_schema_op op;

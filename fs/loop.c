@@ -441,6 +441,7 @@ static void serve(const struct fuse_buf *buf, uint64_t taken_us)
 {
 	struct fuse_in_header *h = buf->mem;
 	const uint64_t since_us = monotonic_us();
+	struct slow_place place;
 	uint32_t opcode;
 	bool waited;
 	pid_t pid;
@@ -460,11 +461,11 @@ static void serve(const struct fuse_buf *buf, uint64_t taken_us)
 	opcode = h->opcode; /* libfuse may use the memory for the answer */
 	pid = (pid_t)h->pid;
 	uid = h->uid;
+	slow_begin(h, buf->size, &place);
 	fuse_session_process_buf(fs.session, buf);
 	waited = self->waits; /* a request for changes to come is not slow */
 	self->waits = false;
-	if (!waited)
-		slow_note(opcode, pid, uid, since_us);
+	slow_end(opcode, pid, uid, since_us, !waited, &place);
 }
 
 /* Serves queued requests outside the loop. */

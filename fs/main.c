@@ -300,12 +300,7 @@ static int mount_begin(const struct command *c)
 /* The store is open and, unless the program is a server, mounted. */
 static int serve(const struct command *c, const sigset_t *signals)
 {
-	uint64_t slow_us = 1000000;
-	int err;
-
-	if (c->slow)
-		(void)!units_duration(c->slow, &slow_us); /* checked */
-	err = documents_start(c->name, slow_us);
+	int err = documents_start(c->settings.name, c->settings.slow_us);
 
 	if (err)
 		msg_error("the HTTP server cannot start: %s", strerror(-err));

@@ -210,6 +210,10 @@ static void apply_command(const struct command *c, struct tfs_options *o)
 		(void)!units_duration(c->coherence, &o->coherence_us);
 	if (c->ssh)
 		snprintf(o->ssh, sizeof(o->ssh), "%s", c->ssh);
+	if (c->name)
+		snprintf(o->name, sizeof(o->name), "%s", c->name);
+	if (c->slow)
+		(void)!units_duration(c->slow, &o->slow_us);
 	if (c->source)
 		snprintf(o->data, sizeof(o->data), "%s", c->source);
 	if (c->mountpoint)
@@ -368,8 +372,12 @@ static bool is_right(const struct command *c)
 		fprintf(stderr, "%s: timeout=%s: must be from 1s to 60s\n", command_name(), c->timeout);
 		return false;
 	}
-	if (c->slow && (!units_duration(c->slow, &slow_us) || slow_us < 1000)) {
-		fprintf(stderr, "%s: slow=%s: must be a time of at least 1ms\n", command_name(), c->slow);
+	if (c->slow && (!units_duration(c->slow, &slow_us) || slow_us < 1000 || slow_us > 86400000000ull)) {
+		fprintf(stderr, "%s: slow=%s: must be from 1ms to 1d\n", command_name(), c->slow);
+		return false;
+	}
+	if (c->name && (strlen(c->name) >= sizeof(c->settings.name) || text_has_control(c->name))) {
+		fprintf(stderr, "%s: name=%s: must have at most 128 bytes, and no control characters\n", command_name(), c->name);
 		return false;
 	}
 	if (c->ssh && strlen(c->ssh) >= sizeof(c->settings.ssh)) {

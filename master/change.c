@@ -270,25 +270,48 @@ static bool is_repetition(const struct schema *now, const struct ms_request *q, 
 	return is;
 }
 
+/* *text is the text that the table gets.  Lines that are appended follow the present text, so that two clients keep each other's. */
+static int text_of(const struct tfs_schema *now, const struct ms_request *q, struct buf *whole, struct tfs_bytes *text)
+{
+	int err = 0;
+
+	*text = q->text;
+	if (q->method != MS_SCHEMA_CHANGE)
+		return 0;
+	err = buf_append(whole, now->text, now->text_size);
+	if (!err && whole->n && whole->p[whole->n - 1] != '\n')
+		err = buf_u8(whole, '\n');
+	if (!err)
+		err = buf_append_bytes(whole, q->edit->text);
+	*text = buf_bytes(whole);
+	return err;
+}
+
 int master_schema_set_text(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	struct schema *old = NULL, *next = NULL;
+	const int64_t given = q->method == MS_SCHEMA_CHANGE ? q->edit->mtime_us : q->mtime_us;
+	struct tfs_bytes text = {0};
+	struct buf whole = {0};
 	bool allow = false;
 	uint64_t version;
 	int err = schemas_table_by_id(m->locks, q->table, q->name, &old, &version);
-	int64_t mtime = q->mtime_us == TFS_NO_TIME ? clock_now(m->clock) : q->mtime_us;
+	int64_t mtime = given == TFS_NO_TIME ? clock_now(m->clock) : given;
 
 	if (!err)
 		err = schema_owned_by(schema_public(old), q->user);
 	if (!err && is_repetition(old, q, a))
 		goto out;
 	if (!err)
-		err = schema_set_text(old, q->text, mtime, &next, &allow, &a->why);
+		err = text_of(schema_public(old), q, &whole, &text);
+	if (!err)
+		err = schema_set_text(old, text, mtime, &next, &allow, &a->why);
 	if (!err && q->user && q->user->uid != 0)
 		err = schema_limit_owners(old, next, q->user, &a->why);
 	if (!err)
 		err = schema_replace(m, old, next, version, allow ? CHANGE_DROPS : CHANGE_TEXT, q->number, a);
 out:
+	buf_fini(&whole);
 	schema_put(old);
 	return err;
 }
@@ -303,8 +326,11 @@ int master_schema_change(struct master *m, const struct ms_request *q, struct ms
 {
 	struct schema *old = NULL, *next = NULL;
 	uint64_t version;
-	int err = q->edit ? schemas_table_by_id(m->locks, q->table, q->name, &old, &version) : -EINVAL;
+	int err;
 
+	if (q->edit && q->edit->op == TFS_SCHEMA_TEXT_APPEND)
+		return master_schema_set_text(m, q, a);
+	err = q->edit ? schemas_table_by_id(m->locks, q->table, q->name, &old, &version) : -EINVAL;
 	if (!err)
 		err = schema_may_edit(old, q->edit, q->user);
 	if (!err && is_repetition(old, q, a))

@@ -94,6 +94,21 @@ ok('snapshot_maxage = "9d"' in s and 'changes = "9d"' in s and s.count("protect"
 PY
 echo 'protect = false;' >>two/.schema
 
+# ---- editors ----
+ok "sed -i" sed -i 's/"9d"/"8d"/' two/.schema
+like "$(cat two/.schema)" 'changes = "8d"' "  edits the schema"
+is "$(ls -A two | tr '\n' ' ')" ".schema r " "  and leaves nothing beside it"
+ok "  a row may have a name such as that of its file" mkdir -p two/sedatives/f
+ok "  which it does not hide" bash -c 'echo x >two/sedatives/f/q && sed -i "s/8d/7d/" two/.schema && cat two/sedatives/f/q'
+fails "  but no other program makes a file there" 'not permitted' bash -c 'echo x >two/sedation1'
+fails "an edit that is no schema is refused" 'Invalid argument|cannot rename' sed -i 's/families/familys/' two/.schema
+is "$(ls -A two | tr '\n' ' ')" ".schema r sedatives " "  and leaves nothing"
+if has vim; then
+	ok "vim" bash -c "vim -es -u NONE -c '%s/\"7d\"/\"6d\"/' -c wq two/.schema </dev/null"
+	like "$(cat two/.schema)" 'changes = "6d"' "  edits the schema"
+fi
+rm -r two/sedatives
+
 # ---- copies restore it ----
 mkdir -p old/r/f && echo 'changes = "9d";' >>old/.schema && touch -d 2001-01-01 old/.schema && echo x >old/r/f/q
 cp -a old "$W/back"
@@ -144,6 +159,28 @@ if [ "$(id -u)" = 0 ]; then
 	fails "  and does not append to it" 'Permission denied' nobody bash -c "echo 'protect = true;' >>s/.schema"
 fi
 cd "$W" && unmount_store
+# Each key has one writer, so its line stays as this writer has set it, whatever the other mount appends meanwhile.
+append() { # TABLE KEY UNIT
+	local i
+	for ((i = 1; i <= 20; i++)); do
+		echo "$2 = \"$i$3\";" >>"$1/.schema" && grep -qx "$2 = \"$i$3\";" "$1/.schema" || { echo "$2 $i"; return; }
+	done
+}
+if [ -z "$MODEL$OVER" ]; then
+	ok "mount" mount_store
+	ok "  twice" mount_second
+	append "$M/two" snapshot_maxage d >"$W/lost1" &
+	append "$M2/two" quota G >"$W/lost2"
+	wait $!
+	is "$(cat "$W/lost1" "$W/lost2")" "" "two mounts who append twenty times each lose no line"
+	like "$(tr '\n' ' ' <"$M/two/.schema")" 'snapshot_maxage = "20d"' "  nor the last"
+	ok "tabletctl alter appends" "$TABLETCTL" alter "unix:$D/two" 'quota = "21G"'
+	soon "grep quota '$M2/two/.schema'" 'quota = "21G";' "  and both mounts show it"
+	ok "  and the other key stays" grep -q 'snapshot_maxage = "20d"' "$M2/two/.schema"
+	fusermount3 -u "$M2" && wait "$second"
+	second=
+	unmount_store
+fi
 ok "mount read-only" mount_store -o ro
 like "$(cat "$M/s/.schema")" '^families = ' "it can be read"
 done_testing

@@ -25,6 +25,9 @@ refused() { # DESC PATTERN SETTING
 refused "a name as address" "conf:1: http: must be a numeric address with a port" 'http = "localhost:9180";'
 refused "an address without a port" "conf:1: http: must be" 'http = "127.0.0.1";'
 refused "a port that is too large" "conf:1: http: must be" 'http = "127.0.0.1:70000";'
+refused "a name that is too long" "conf:1: name: must be a string of at most 128 bytes" "name = \"$(printf '%0129d' 0)\";"
+refused "a slow time of nothing" "conf:1: slow: must be from 1ms to 1d" 'slow = "10us";'
+refused "a slow time that is none" "conf:1: slow: must be a duration" 'slow = 5;'
 refused "a short token" "conf:1: http_token: must be 16 to 128" 'http_token = "short";'
 refused "a token with a blank" "conf:1: http_token: must be" 'http_token = "0123456789abcdef 0123";'
 fails "an address of another machine is refused" "^tabletfs: http: cannot listen on 192\.0\.2\.1:$PORT: Cannot assign" \
@@ -245,6 +248,34 @@ for given in ('', 'x'):
     same(code, 401, 'nor with the token %r' % given)
 E
 ok "unmount" unmount_store
+
+# ---- the name, and slow requests ----
+conf "http = \"127.0.0.1:$PORT\"; http_token = \"$TOKEN\"; name = \"the web\"; slow = \"1ms\";"
+ok "mount with a name and a time for slow requests" mount_store -o config="$W/conf"
+is "$("$TABLETCTL" config "$M" | grep -E ' (name|slow) = ')" "$(printf '# name = "the web"; (at the mount only)\n# slow = "1ms"; (at the mount only)')" "both are in .tabletfs/config"
+mkdir -p "$M/deep/a%2Frow/f"
+head -c 3000000 /dev/urandom >"$M/deep/a%2Frow/f/large"
+echo compact >"$M/deep/.ctl"
+py <<'E'
+import json, os, urllib.request
+from tap import *
+url = 'http://127.0.0.1:%s/status.json' % os.environ['PORT']
+ask = lambda **headers: json.load(urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=20))
+state = ask(Authorization='Bearer ' + os.environ['TOKEN'])
+same((state['name'], state['slow_us']), ('the web', 1000), 'the document has both')
+paths = [(s['request'], s['path']) for s in state['slow']]
+ok(('WRITE', '/deep/.ctl') in paths, 'a slow request has the path of a control file')
+ok(any(p == '/deep/a%2Frow/f/large' for _, p in paths), '  and of a cell, as it is typed')
+note(paths)
+state = ask()
+ok('slow' not in state and '/deep' not in json.dumps(state), 'without the token there is no path')
+E
+ok "unmount" unmount_store
+ok "-o is stronger than the file" mount_store -o "config=$W/conf,name=other,slow=2s"
+is "$("$TABLETCTL" config "$M" | grep -cE 'name = "other"|slow = "2s"')" 2 "  for both"
+ok "unmount" unmount_store
+fails "-o slow of nothing is refused" "slow=0s: must be from 1ms to 1d" "$TABLETFS" -f "$D" "$M" -o slow=0s
+conf "http = \"127.0.0.1:$PORT\";"
 ok "an address of the configuration is replaced by -o" mount_store -o config="$W/conf",http=
 is "$(listens "$daemon")" "" "  by none"
 done_testing

@@ -36,6 +36,7 @@ void tfs_options_init(struct tfs_options *o)
 		.clock_gap_us = 86400000000ull,
 		.timeout_us = 60000000,
 		.coherence_us = 1000000,
+		.slow_us = 1000000,
 		.log_level = -1,
 		.socket_mode = "0600",
 	};
@@ -62,6 +63,7 @@ void options_fill(struct tfs_options *to, const struct tfs_options *from)
 	FILL(clock_gap_us);
 	FILL(timeout_us);
 	FILL(coherence_us);
+	FILL(slow_us);
 #undef FILL
 }
 
@@ -142,6 +144,10 @@ static const struct setting settings[] = {
 	{"http_token", TOKEN, false, AT(http_token), 16, LONGEST(http_token),
 		"must be 16 to 128 letters, digits or any of -._~+/=, or \"\": names are not shown",
 		"The secret of HTTP clients that may see names of tables and rows, and messages."},
+	{"name", TEXT, false, AT(name), 0, LONGEST(name), "must be a string of at most 128 bytes",
+		"The name of the store on the status page; \"\": the host and the data directory."},
+	{"slow", DURATION, false, AT(slow_us), 1000, 86400000000ull, "must be from 1ms to 1d",
+		"The status page lists the last requests of the mount that took longer."},
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 

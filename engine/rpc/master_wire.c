@@ -37,7 +37,7 @@ WIRE_COMPLETE(tfs_schema_edit, SCHEMA_EDIT)
 
 static bool edit_valid(const void *m)
 {
-	return ((const struct tfs_schema_edit *)m)->op <= TFS_SCHEMA_SCRIPT_DROP;
+	return ((const struct tfs_schema_edit *)m)->op <= TFS_SCHEMA_TEXT_APPEND;
 }
 
 static bool request_valid(const void *m)

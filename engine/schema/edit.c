@@ -225,6 +225,8 @@ static int edit_apply(struct schema *s, const struct tfs_schema_edit *e, int64_t
 	case TFS_SCHEMA_SCRIPT_TIME:
 	case TFS_SCHEMA_SCRIPT_DROP:
 		return script_edit(s, e, now, reason);
+	case TFS_SCHEMA_TEXT_APPEND:
+		break; /* the master makes the whole text (schema_set_text) */
 	}
 	return schema_refuse(reason, "no such operation");
 }

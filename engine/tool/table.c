@@ -179,19 +179,13 @@ static int drop_family(struct subject *s, const char *family)
 /* Appends the line to the text of the schema. */
 static int set_key(struct subject *s, const char *line)
 {
-	const struct tfs_schema *schema;
+	const char *whole = text("%s\n", line);
+	const struct tfs_schema_edit e = {.op = TFS_SCHEMA_TEXT_APPEND, .text = tfs_str(whole), .mtime_us = TFS_NO_TIME};
 	char *why = NULL;
 	int err;
 
 	shell("echo %s >> %s/.schema\n", word(line), s->shown);
-	if (!s->source) {
-		err = write_to(text("%s/.schema", s->path), O_APPEND, text("%s\n", line));
-	} else if ((err = tfs_schema_get(s->table, &schema)) == 0) {
-		const char *all = text("%.*s\n%s\n", (int)schema->text_size, schema->text, line);
-
-		err = tfs_schema_set_text(s->table, tfs_bytes_of(all, strlen(all)), TFS_NO_TIME, &why);
-		tfs_schema_put(schema);
-	}
+	err = s->source ? tfs_schema_change(s->table, &e, &why) : write_to(text("%s/.schema", s->path), O_APPEND, whole);
 	return err ? failed(s, text("%s/.schema", s->path), err, why) : 0;
 }
 

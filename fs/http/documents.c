@@ -244,14 +244,14 @@ static int hide_names(struct tfs_bytes text, struct buf *out)
 
 /* ---- the name, the history, slow requests and snapshots ---- */
 
-static const char *given_name; /* NULL: none */
+static const char *given_name; /* "": none */
 
 /* The setting, or the host and, for clients with the token, the data directory. */
 static json_t *store_name(bool named)
 {
 	char host[256] = "", text[sizeof(host) + 1100];
 
-	if (given_name)
+	if (*given_name)
 		return text_of(tfs_str(given_name), SIZE_MAX);
 	if (gethostname(host, sizeof(host) - 1))
 		host[0] = 0;
@@ -282,9 +282,10 @@ static json_t *slow_json(void)
 
 	for (unsigned i = 0; all && i < n; i++)
 		if (json_array_append_new(all,
-			    json_pack("{s:I, s:I, s:s, s:i, s:I, s:o}", "time", (json_int_t)v[i].ended, "us", (json_int_t)v[i].us,
+			    json_pack("{s:I, s:I, s:s, s:i, s:I, s:o, s:o}", "time", (json_int_t)v[i].ended, "us", (json_int_t)v[i].us,
 				    "request", slow_name(v[i].opcode), "process", (int)v[i].pid, "user", (json_int_t)v[i].uid,
-				    "program", text_of(tfs_str(v[i].program), SIZE_MAX))))
+				    "program", text_of(tfs_str(v[i].program), SIZE_MAX), "path",
+				    text_of(tfs_str(v[i].path), SIZE_MAX))))
 			break;
 	return all;
 }
@@ -379,7 +380,7 @@ int documents_start(const char *name, uint64_t slow_us)
 	const struct http_contents c = {.documents = documents, .page = document_page, .page_bytes = document_page_bytes};
 
 	given_name = name;
-	slow_set_limit(slow_us);
+	slow_set_limit(http_is_wanted() ? slow_us : 0);
 	if (http_is_wanted() && history_start())
 		msg_error("the status page has no history: no thread can be started");
 	return http_start(&c);

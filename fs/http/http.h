@@ -7,7 +7,7 @@
 
 /*
  * Starts the server, if http_listen was called.  Call it when the store is open and the mount is made.  name: of the
- * store, or NULL; it outlives the server.  slow_us: requests that take longer are listed.
+ * store, or ""; it outlives the server.  slow_us: requests that take longer are listed.
  */
 int documents_start(const char *name, uint64_t slow_us) TFS_MUST;
 /* Ends the server and its thread of history, before the store is closed. */

@@ -25,7 +25,7 @@ int row_resolve_name(struct node *dir, const char *name, struct resolved *out)
 	struct buf path = {0};
 	int err;
 
-	if (name[0] == '.')
+	if (name[0] == '.' || scratch_of_sed_is_there(dir, name))
 		return scratch_resolve_name(dir, name, out);
 	err = part_path(dir, name, &out->parent, &path);
 	if (err == 0 && name_is_part(tfs_str(name))) {

@@ -10,6 +10,7 @@
 #include "fs/node/made.h"
 #include "fs/node/schema/new_family.h"
 #include "fs/node/schema/schema_edit.h"
+#include "fs/node/scratch/scratch.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>
@@ -46,6 +47,16 @@ static bool is_absent(const struct resolved *what)
 	return !made;
 }
 
+/* sed -i TABLE/.schema makes its new file exclusively beside it, and renames it.  The name may be a row's, but no row has it now. */
+static int make_of_sed(const struct making *m, int flags, struct resolved *what)
+{
+	if (!(flags & O_EXCL) || m->dir->kind != NODE_TABLE || what->kind != NODE_ROW || !scratch_is_of_sed(m->name))
+		return 0;
+	resolved_fini(what);
+	*what = (struct resolved){0};
+	return scratch_resolve_name(m->dir, m->name, what);
+}
+
 /* The node to open, counted.  *exists: it was not made now. */
 static int open_or_make(const struct making *m, int flags, struct resolved *what, bool *exists, struct node **out)
 {
@@ -61,7 +72,7 @@ static int open_or_make(const struct making *m, int flags, struct resolved *what
 		return -EISDIR;
 	if (err == 0)
 		err = permit_open(*out, flags);
-	else if (err == -ENOENT && (err = permit(m->dir, PERMIT_CHANGE_DIR)) == 0)
+	else if (err == -ENOENT && (err = permit(m->dir, PERMIT_CHANGE_DIR)) == 0 && (err = make_of_sed(m, flags, what)) == 0)
 		err = entry_make(m, what, out);
 	if (err == 0)
 		fs_looked_up_in(*out, m->dir);

@@ -107,7 +107,7 @@ enum step_kind {
 };
 #define STEP_KINDS (STEP_SNAPSHOT + 1)
 extern const char *const step_kind_names[STEP_KINDS];
-extern const char *const schema_op_names[TFS_SCHEMA_SCRIPT_DROP + 1];
+extern const char *const schema_op_names[TFS_SCHEMA_TEXT_APPEND + 1];
 enum step_kind step_kind(const struct step *st);
 /* Whether the step is a mutation that asks for TFS_APPLY_SYNC. */
 bool step_is_sync(const struct step *st);

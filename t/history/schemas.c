@@ -167,7 +167,7 @@ int step_table(struct side *s, struct rng *r, unsigned flags, struct out *o)
 	}
 }
 
-const char *const schema_op_names[TFS_SCHEMA_SCRIPT_DROP + 1] = {
+const char *const schema_op_names[TFS_SCHEMA_TEXT_APPEND + 1] = {
 	"table mode",
 	"table owner",
 	"time",
@@ -192,6 +192,7 @@ const char *const schema_op_names[TFS_SCHEMA_SCRIPT_DROP + 1] = {
 	"script set",
 	"script time",
 	"script drop",
+	"append",
 };
 
 static int change(struct side *s, struct tfs_table *t, const struct tfs_schema_edit *e, struct out *o)
@@ -266,6 +267,7 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 		TFS_SCHEMA_SCRIPT_SET,
 		TFS_SCHEMA_SCRIPT_TIME,
 		TFS_SCHEMA_SCRIPT_DROP,
+		TFS_SCHEMA_TEXT_APPEND,
 	};
 	static const char *const refs[] = {"#1", "#2", "#3", "#9"};
 #define CODEC_NAME(upper, number, name, ...) name,
@@ -275,6 +277,7 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	static const char *const levels[] = {"1", "3", "7", "x"};
 	static const char *const blocks[] = {"4K", "16K", "64K", "1"};
 	static const char *const blooms[] = {"0", "10", "16", "-1"};
+	static const char *const lines[] = {"quota = \"1G\";\n", "quota = 0;", "snapshot_maxage = \"30d\";\n", "rubbish = 1;\n", ""};
 	struct tfs_schema_edit e = {.op = ops[below(r, sizeof(ops) / sizeof(*ops))]};
 	bool defaults;
 	int err;
@@ -345,6 +348,9 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	case TFS_SCHEMA_SCRIPT_DROP:
 		e.explicit_act = false;
 		e.text = tfs_str(pick_gc(r));
+		break;
+	case TFS_SCHEMA_TEXT_APPEND:
+		e.text = tfs_str(lines[below(r, sizeof(lines) / sizeof(*lines))]);
 		break;
 	case TFS_SCHEMA_TABLE_MODE:
 	case TFS_SCHEMA_TABLE_OWNER:

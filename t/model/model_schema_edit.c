@@ -339,6 +339,8 @@ static int edit(struct tfs_table *t, struct mdl_schema *s, const struct tfs_sche
 	case TFS_SCHEMA_SCRIPT_TIME:
 	case TFS_SCHEMA_SCRIPT_DROP:
 		return mdl_script_edit(s, e, mdl_now(t->store), why);
+	case TFS_SCHEMA_TEXT_APPEND:
+		return -EINVAL; /* append() */
 	}
 	bool fresh = e->op == TFS_SCHEMA_FAMILY_ADD || e->op == TFS_SCHEMA_GROUP_ADD;
 	if (!tfs_name_valid(e->name) && (fresh || e->name[0] != '#')) {
@@ -364,12 +366,35 @@ static char *trimmed(const char *s)
 	return strndup(s, n);
 }
 
+/* Sets the text that the schema has with the lines behind it. */
+static int append(struct tfs_table *t, const struct tfs_schema_edit *e, char **why)
+{
+	const struct tfs_schema *now;
+	char *whole;
+	int n, r = tfs_schema_get(t, &now);
+
+	if (r < 0)
+		return r;
+	n = asprintf(&whole, "%.*s%s%.*s", (int)now->text_size, now->text,
+		now->text_size && now->text[now->text_size - 1] != '\n' ? "\n" : "", (int)e->text.n,
+		e->text.n ? (const char *)e->text.p : "");
+	tfs_schema_put(now);
+	if (n < 0)
+		return -ENOMEM;
+	r = tfs_schema_set_text(t, tfs_bytes_of(whole, (size_t)n), e->mtime_us, why);
+	free(whole);
+	return r;
+}
+
 int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char **why)
 {
 	struct mdl_schema *next = NULL;
-	char *value = trimmed(e->value);
+	char *value;
 	int r = -ENOMEM;
 
+	if (e->op == TFS_SCHEMA_TEXT_APPEND)
+		return append(t, e, why);
+	value = trimmed(e->value);
 	if (why)
 		*why = NULL;
 	mdl_lock();

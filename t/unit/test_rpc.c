@@ -774,7 +774,7 @@ static void test_master(void **state)
 	assert_non_null(m);
 	assert_int_equal(schema_new("webtable", 16, 1, 2, 0700, 5, &s), 0);
 	for (int i = 0; i < 400; i++) {
-		struct tfs_schema_edit e = {.op = (enum tfs_schema_op)rnd(TFS_SCHEMA_SCRIPT_DROP + 1),
+		struct tfs_schema_edit e = {.op = (enum tfs_schema_op)rnd(TFS_SCHEMA_TEXT_APPEND + 1),
 			.explicit_act = rnd(2),
 			.name = strings[rnd(4)],
 			.value = strings[rnd(4)],

@@ -373,7 +373,7 @@ static bool ends_with(const char *name, const char *end)
 static bool is_scratch_name(const char *name)
 {
 	return (name[0] == '.' && !ends_with(name, SUFFIX)) || ends_with(name, "~") || (name[0] == '#' && ends_with(name, "#")) ||
-		(strncmp(name, "sed", 3) == 0 && strlen(name) == 9 && !strchr(name, '.'));
+		scratch_is_of_sed(name);
 }
 
 static int scripts_resolve(struct node *dir, const char *name, struct resolved *out)

@@ -210,26 +210,7 @@ struct schema_change {
 	const struct tfs_schema_edit *edit;
 	struct tfs_bytes text;
 	int64_t mtime_us;
-	bool append; /* the text is appended to the present one */
 };
-
-static int change_text(struct tfs_table *t, const struct tfs_schema *now, const struct schema_change *x, char **why)
-{
-	struct buf whole = {0};
-	int err = 0;
-
-	if (!x->append)
-		return tfs_schema_set_text(t, x->text, x->mtime_us, why);
-	err = buf_append(&whole, now->text, now->text_size);
-	if (!err && whole.n && whole.p[whole.n - 1] != '\n')
-		err = buf_u8(&whole, '\n');
-	if (!err)
-		err = buf_append_bytes(&whole, x->text);
-	if (!err)
-		err = tfs_schema_set_text(t, buf_bytes(&whole), x->mtime_us, why);
-	buf_fini(&whole);
-	return err;
-}
 
 static int change_schema(struct node *n, const struct schema_change *x, const struct caller *caller, char **why, struct changes *c)
 {
@@ -242,7 +223,7 @@ static int change_schema(struct node *n, const struct schema_change *x, const st
 	mutex_lock(&fs.schema_lock);
 	err = tfs_schema_get(t, &before);
 	if (err == 0) {
-		err = x->edit ? tfs_schema_change(t, x->edit, why) : change_text(t, before, x, why);
+		err = x->edit ? tfs_schema_change(t, x->edit, why) : tfs_schema_set_text(t, x->text, x->mtime_us, why);
 		if (err == 0)
 			fs_schema_changed(n, before, c);
 		tfs_schema_put(before);
@@ -329,5 +310,7 @@ int fs_schema_replace_text(struct node *n, struct tfs_bytes text, int64_t mtime_
 
 int fs_schema_append_text(struct node *n, struct tfs_bytes lines, int64_t mtime_us, const struct caller *caller, struct changes *c)
 {
-	return set_text(n, &(struct schema_change){.text = lines, .mtime_us = mtime_us, .append = true}, caller, c);
+	const struct tfs_schema_edit e = {.op = TFS_SCHEMA_TEXT_APPEND, .text = lines, .mtime_us = mtime_us};
+
+	return set_text(n, &(struct schema_change){.edit = &e}, caller, c);
 }

@@ -22,6 +22,10 @@ int scratch_place(
 	struct node *dir, struct tfs_bytes name, enum node_kind kind, struct open_file *share, struct node **out) TFS_MUST;
 /* Removes n from its directory.  -ENOTEMPTY. */
 int scratch_remove(struct node *n) TFS_MUST;
+/* Returns true for the names of sed -i, sedAbCdEf, which makes its new file beside the file that it edits. */
+bool scratch_is_of_sed(const char *name);
+/* Returns true if a table's directory has a scratch file of such a name. */
+bool scratch_of_sed_is_there(struct node *table, const char *name);
 /* Resolves any name to a scratch file.  mkdir makes a directory of it. */
 int scratch_resolve_name(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
 /* node_ops.attr and set_owner. */

@@ -35,6 +35,23 @@ int scratch_find(struct node *dir, struct resolved *r, struct node **out)
 	return n ? 0 : -ENOENT;
 }
 
+bool scratch_is_of_sed(const char *name)
+{
+	return strncmp(name, "sed", 3) == 0 && strlen(name) == 9 && !strchr(name, '.');
+}
+
+bool scratch_of_sed_is_there(struct node *table, const char *name)
+{
+	struct resolved r = {.key = {.p = (uint8_t *)(uintptr_t)name, .n = strlen(name)}};
+	struct node *n = NULL;
+
+	if (!scratch_is_of_sed(name) || table->kind != NODE_TABLE)
+		return false;
+	(void)!scratch_find(table, &r, &n);
+	node_put(n);
+	return n != NULL;
+}
+
 int scratch_resolve_name(struct node *dir, const char *name, struct resolved *out)
 {
 	if (node_in_scan(dir))
