@@ -389,6 +389,9 @@ static int open_any(const struct store_source *at, const struct tfs_options *o, 
 
 	if (at->kind == SOURCE_UNIX && join_finds_nobody(err))
 		join_explain_nobody(at->dir, reason);
+	if (at->kind == SOURCE_UNIX && err == -EACCES && !*reason)
+		why_set(reason, "%s: user %u may not use this store: its directory and socket_mode (tabletfs.conf(5)) say who may",
+			at->dir, (unsigned)geteuid());
 	if (served || !join_finds_nobody(err))
 		return err;
 	err = open_here(at->dir, o, out, reason);

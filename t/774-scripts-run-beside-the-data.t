@@ -32,6 +32,10 @@ fails "an expression that does not compile" "Invalid argument" ls "$B/.scan/lua=
 matches "lua=" <"$M/.tabletfs/log"
 ok "  is in the log" grep -q "lua=r:get(: .*expected (to close" "$M/.tabletfs/log"
 fails "an expression that fails" "Invalid argument" cat "$B/.scan/lua=r.key + {}/.keys"
+like "$(tail -n 1 "$M/.tabletfs/refused")" "cannot be read: table t: lua=:1: attempt to add a .*, row \"page[0-9]*\"" "  is refused with line, cause and row"
+ODD='r.key ~= "page1990" or error("odd")'
+fails "tabletctl prints them" "lua=:1: odd, row \"page1990\"" "$TABLETCTL" count --lua "$ODD" "$B"
+fails "  and so does the library" "lua=:1: odd, row \"page1990\"" "$TABLETCTL" count --prefix page19 --family stat --lua "$ODD" "unix:$D/t"
 is "$(cat "$B/.scan/prefix=page199/lua=#r:cells(\"anchor:\") == 1/.count" | head -1)" "rows	10" "and the next one works"
 
 # ---- tabletctl run ----
@@ -97,6 +101,17 @@ is "$(cat "$B/.snap/before/.scan/lua=tonumber(r:get(\"stat:hits\")) %25 2000 < 2
 	"lua= sees the cells of a snapshot"
 is "$(head -1 "$B/.snap/before/.scan/.run/pages") $(head -1 "$B/.scan/.run/pages")" "pages		2000 pages		1999" "a snapshot's rows are run by its scripts"
 
+printf 'local n = output.count()\nfunction row(r)\n  n:add()\nend\n' >"$W/rows.lua"
+is "$(t "$TABLETCTL" run --script "$W/rows.lua" "$B/.snap/before") $(t "$TABLETCTL" run --script "$W/rows.lua" "unix:$D/t/.snap/before")" \
+	"n		2000 n		2000" "tabletctl run takes a snapshot"
+is "$(t "$TABLETCTL" scan --prefix page0000 --family stat "unix:$D/t/.snap/before" | cut -f 1,2)" "page0000	stat:hits" "  and so does scan"
+fails "  which must exist" "there is no such snapshot" "$TABLETCTL" run --script "$W/rows.lua" "$B/.snap/none"
+fails "a snapshot is not compacted" "a snapshot stays as it was made" "$TABLETCTL" compact "$B/.snap/before"
+fails "  nor of a store" "a snapshot stays as it was made" "$TABLETCTL" compact "unix:$D/t/.snap/before"
+printf 'function row(r)\n  error("broken")\nend\n' >"$W/broken.lua"
+fails "a script that fails at run time: its line, message and row" "broken.lua:2: broken, row \"page[0-9]*\"" \
+	"$TABLETCTL" run --script "$W/broken.lua" "$B"
+
 # ---- limits ----
 printf 'function row(r) while true do end end\n' >"$B/.scripts/endless.lua"
 fails "a script that does not end" "Argument list too long" cat "$B/.scan/.run/endless"
@@ -159,6 +174,8 @@ if [ "$(id -u)" = 0 ]; then
 	chmod 700 "$B"
 	fails "a table that the user may not read" "Permission denied" \
 		setpriv --reuid 1234 --regid 1234 --clear-groups cat "$B/.scan/.run/hits"
+	fails "tabletctl run by a user whom the store does not let in" "user 1234 may not use this store|Permission denied" \
+		setpriv --reuid 1234 --regid 1234 --clear-groups "$TABLETCTL" run --script /etc/passwd "unix:$D/t"
 fi
 ok "unmount" unmount_store
 is "$(t "$TABLETCTL" run --script "$W/by.lua" "$D/t" by=1)" "n		1999" "a script runs over a store that is not mounted"

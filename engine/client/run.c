@@ -11,6 +11,7 @@
  * The threads wait while many bytes of partial outputs are queued that the caller has not read.
  */
 #include "engine/client/cells.h"
+#include "engine/base/clock.h"
 #include "engine/base/msg.h"
 #include "engine/base/stop.h"
 #include "engine/cell/pattern.h"
@@ -23,6 +24,7 @@
 
 #define THREADS_MOST 4u
 #define STOP_ASKED_US 50000u
+#define SEARCH_US UINT64_C(5000000)
 #define OUTPUT_MEMORY ((uint64_t)128 << 20) /* of all merged outputs */
 #define QUEUE_BYTES ((size_t)4 << 20)
 
@@ -467,15 +469,38 @@ static int run_step(struct tfs_run *r, struct tfs_output *out)
 
 /* ---- reasons of scans ---- */
 
-/* Sets the reason why an expression of tfs_scan_spec.row_script is refused.  Asks a server. */
-static void script_failed(struct tfs_table *t, struct tfs_bytes expression)
+struct script_search {
+	const struct tfs_scan_spec *of;
+	uint64_t until_us;
+};
+
+static bool search_is_over(void *arg)
 {
-	const struct tfs_scan_spec none = {.row_from = TFS_S("\0"), .row_to = TFS_S("\0"), .row_script = expression};
+	const struct script_search *s = arg;
+
+	return monotonic_us() >= s->until_us || (s->of->stop && s->of->stop(s->of->stop_arg));
+}
+
+/*
+ * Sets the reason why an expression of tfs_scan_spec.row_script is refused, or fails for a row.  The answer to
+ * a scan has an errno only, but the answer to a run has the text.  So the rows are run again, with the
+ * expression and a script that does nothing, for SEARCH_US at most.
+ */
+static void script_failed(struct tfs_table *t, const struct scan_spec *spec)
+{
 	const struct tfs_script script = {.name = "none", .text = tfs_str("function row(r) end")};
+	struct script_search search = {.of = &spec->pub, .until_us = monotonic_us() + SEARCH_US};
+	struct tfs_scan_spec again = spec->pub;
 	struct tfs_output out;
 	struct tfs_run *r;
-	int n = run_new(t, &script, NULL, &none, true, &r);
+	int n;
 
+	again.what = TFS_SCAN_CELLS;
+	again.reverse = again.past_damage = again.after_cell = false;
+	again.limit = again.row_limit = 0;
+	again.stop = search_is_over;
+	again.stop_arg = &search;
+	n = run_new(t, &script, NULL, &again, false, &r);
 	if (n)
 		return;
 	do
@@ -510,7 +535,7 @@ int scan_failed(struct tfs_table *t, const struct scan_spec *spec, int err)
 		!pattern_failed(t, "values", p->value_regex) && p->row_script.p) {
 		(void)table_why(
 			t, err, "the expression %s fails for a row: the log of its server has the reason", Q(p->row_script));
-		script_failed(t, p->row_script);
+		script_failed(t, spec);
 	}
 	if (err != -EACCES)
 		return err;

@@ -95,6 +95,10 @@ static int compact_run(const struct arguments *a)
 	struct tfs_usage usage;
 	int status, err;
 
+	if (snapshot_in(a->operand[0])) {
+		complain("%s: a snapshot stays as it was made: compact its table, with which it shares SSTables", a->operand[0]);
+		return EXIT_CANNOT;
+	}
 	progress_begin(&(struct progress_options){.command = "compact",
 		.done = "compacted",
 		.interrupted = "a mount continues the compaction; in a data directory, the next one begins anew",

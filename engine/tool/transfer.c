@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SNAPSHOT "/.snap/"
+
 /* ---- the table ---- */
 
 static bool exists_in(const char *dir, const char *name)
@@ -93,13 +95,20 @@ static int open_stored(struct place *p, const char *datadir, const char *name, b
 	return EXIT_CANNOT;
 }
 
+const char *snapshot_in(const char *path)
+{
+	const char *snap = strstr(path, SNAPSHOT);
+
+	return snap && snap[sizeof(SNAPSHOT) - 1] && !strchr(snap + sizeof(SNAPSHOT) - 1, '/') ? snap : NULL;
+}
+
 int place_open(struct place *p, const char *path, bool make)
 {
 	const char *slash = strrchr(path, '/'), *parent = parent_of(path), *name = slash ? slash + 1 : path;
 
 	*p = (struct place){.path = path, .dir = -1};
-	if (source_is_served(parent))
-		return open_stored(p, parent, name, make);
+	if (source_is_served(parent) || (snapshot_in(path) && !exists_in(path, ".families")))
+		return place_open_stored(p, path, make);
 	if (exists_in(path, ".families") || exists_in(parent, ".tabletfs/version"))
 		return open_mounted(p, make && !exists_in(path, ".families"));
 	/* An absent directory becomes a store.  A directory that exists may be the mount point of a store that is not mounted. */
@@ -111,10 +120,18 @@ int place_open(struct place *p, const char *path, bool make)
 
 int place_open_stored(struct place *p, const char *path, bool make)
 {
-	const char *slash = strrchr(path, '/');
+	const char *snap = snapshot_in(path), *table = snap ? text("%.*s", (int)(snap - path), path) : path;
+	const char *slash = strrchr(table, '/');
+	int status, err;
 
 	*p = (struct place){.path = path, .dir = -1};
-	return open_stored(p, parent_of(path), slash ? slash + 1 : path, make);
+	status = open_stored(p, parent_of(table), slash ? slash + 1 : table, make && !snap);
+	if (status || !snap)
+		return status;
+	p->of = p->table;
+	p->table = NULL;
+	err = tfs_snapshot_open(p->of, snap + sizeof(SNAPSHOT) - 1, &p->table);
+	return err ? cannot_open(p, err == -ENOENT ? "there is no such snapshot" : strerror(-err)) : 0;
 }
 
 void place_complain(const struct place *p, int err)
@@ -130,11 +147,13 @@ int place_close(struct place *p, int status)
 
 	if (p->table)
 		tfs_table_close(p->table);
+	if (p->of)
+		tfs_table_close(p->of);
 	if (p->store)
 		err = tfs_close(p->store);
 	if (p->dir >= 0)
 		close(p->dir);
-	p->table = NULL;
+	p->table = p->of = NULL;
 	p->store = NULL;
 	p->dir = -1;
 	if (err)

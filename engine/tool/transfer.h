@@ -26,13 +26,16 @@ struct place {
 	const char *path;
 	int dir;                 /* a descriptor of the mounted table, or -1 */
 	struct tfs_store *store; /* the opened store, or NULL */
-	struct tfs_table *table; /* a table of `store` */
+	struct tfs_table *table; /* a table of `store`, or a snapshot */
+	struct tfs_table *of;    /* the table of the snapshot, or NULL */
 };
+/* Returns the "/.snap/NAME" at the end of the path, or NULL: it names no snapshot. */
+const char *snapshot_in(const char *path);
 /* Returns true if the text is a source that another process serves, and so no path of this host. */
 bool source_is_served(const char *source);
 /* Opens the table.  make: makes it, and DATADIR, if they are absent.  Returns 0, or EXIT_CANNOT after a message. */
 int place_open(struct place *p, const char *path, bool make) TFS_MUST;
-/* Opens the table by the library, also if it is mounted.  make: makes it if it is absent.  Returns 0, or EXIT_CANNOT after a message. */
+/* Opens the table, or TABLE/.snap/NAME, by the library, also if it is mounted.  make: makes it if it is absent.  Returns 0, or EXIT_CANNOT after a message. */
 int place_open_stored(struct place *p, const char *path, bool make) TFS_MUST;
 /* Returns status, or EXIT_CANNOT after a message if the store cannot be closed. */
 int place_close(struct place *p, int status) TFS_MUST;

@@ -15,40 +15,6 @@
 
 enum { EXIT_DIFFERENT = 1 };
 
-#define SNAPSHOT "/.snap/"
-
-/* A table, or a snapshot of it: TABLE_PATH/.snap/NAME. */
-struct operand {
-	struct place place;
-	struct tfs_table *snapshot; /* NULL: the table itself */
-};
-
-static struct tfs_table *table_of(const struct operand *o)
-{
-	return o->snapshot ? o->snapshot : o->place.table;
-}
-
-static int operand_open(struct operand *o, const char *path)
-{
-	const char *snap = strstr(path, SNAPSHOT);
-	int status = place_open_stored(&o->place, snap ? text("%.*s", (int)(snap - path), path) : path, false), err;
-
-	if (status || !snap)
-		return status;
-	err = tfs_snapshot_open(o->place.table, snap + strlen(SNAPSHOT), &o->snapshot);
-	if (!err)
-		return 0;
-	complain("%s: %s", path, err == -ENOENT ? "there is no such snapshot" : strerror(-err));
-	return place_close(&o->place, EXIT_CANNOT);
-}
-
-static int operand_close(struct operand *o, int status)
-{
-	if (o->snapshot)
-		tfs_table_close(o->snapshot);
-	return place_close(&o->place, status);
-}
-
 static void print_cell(const struct diff_cell *c, struct buf *line)
 {
 	static const char *const kinds[] = {[DIFF_ONLY_A] = "first", [DIFF_ONLY_B] = "second", [DIFF_VALUE] = "value"};
@@ -68,9 +34,9 @@ static bool stopped(void *arg)
 }
 
 /* Returns 0, 1 if the tables differ, -errno after a message. */
-static int compare(const struct operand *a, const struct operand *b)
+static int compare(const struct place *a, const struct place *b)
 {
-	const struct diff_options o = {.a = table_of(a), .b = table_of(b), .hashes = true, .after_family = "", .stop = stopped};
+	const struct diff_options o = {.a = a->table, .b = b->table, .hashes = true, .after_family = "", .stop = stopped};
 	uint64_t cells = 0, bytes = 0, different = 0;
 	struct diff *d = NULL;
 	struct diff_cell c;
@@ -102,24 +68,24 @@ static int compare(const struct operand *a, const struct operand *b)
 
 static int compare_run(const struct arguments *a)
 {
-	struct operand x = {0}, y = {0};
+	struct place x, y;
 	struct tfs_usage usage;
 	int status, r;
 
 	progress_begin(&(struct progress_options){.command = "compare", .done = "compared", .polls = true});
-	status = operand_open(&x, a->operand[0]);
+	status = place_open_stored(&x, a->operand[0], false);
 	if (status)
 		return status;
-	status = operand_open(&y, a->operand[1]);
+	status = place_open_stored(&y, a->operand[1], false);
 	if (status)
-		return operand_close(&x, status);
-	if (!x.snapshot && place_usage(&x.place, &usage) == 0)
+		return place_close(&x, status);
+	if (!x.of && place_usage(&x, &usage) == 0)
 		progress_total(usage.cells, true);
 	r = compare(&x, &y);
 	progress_end();
 	status = r == -EINTR ? 128 + progress_signal() : r < 0 ? EXIT_CANNOT : r ? EXIT_DIFFERENT : 0;
-	status = operand_close(&y, status);
-	return operand_close(&x, status);
+	status = place_close(&y, status);
+	return place_close(&x, status);
 }
 
 const struct command compare_command = {
