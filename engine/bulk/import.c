@@ -25,7 +25,7 @@ struct import {
 	bool counter;                  /* set if `family` is a family of counters */
 	int64_t max_age_us;            /* of `family` */
 	int64_t begun_us;
-	_Atomic int failed; /* the first error of the batch */
+	_Atomic int failed;                     /* the first error of the batch */
 	_Atomic uint64_t lost_cells, lost_rows; /* cells of `counts` that the store has refused, and their rows */
 	struct buf lost_row;                    /* the row of the last one; the batch's, which reports one at a time */
 };

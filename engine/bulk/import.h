@@ -32,7 +32,7 @@ struct import_options {
 };
 
 struct import_counts {
-	uint64_t wrong_units;                 /* cells of record_is_in_wrong_unit */
+	uint64_t wrong_units; /* cells of record_is_in_wrong_unit */
 	/*
 	 * Bytes of the input.  A row counts again if its cells do not follow each other.  Cells that the store has refused, and
 	 * their rows, do not count; after an error import_stop makes the numbers final.

@@ -40,9 +40,9 @@ struct input {
 	bool make;                 /* -p */
 	bool is_archive;
 	uint64_t refused, max_errors;
-	bool reported;        /* a message names the cause of the error */
-	bool mount_failed;    /* a call of the mount has failed */
-	const char *reason;   /* of the library, or NULL */
+	bool reported;                      /* a message names the cause of the error */
+	bool mount_failed;                  /* a call of the mount has failed */
+	const char *reason;                 /* of the library, or NULL */
 	uint64_t cells, rows;               /* into a mount */
 	uint64_t stored_cells, stored_rows; /* into a mount: those that are on disk */
 	int64_t begun_us;

@@ -62,7 +62,8 @@ static const char *name_of(const struct fuse_in_header *h, size_t n)
 		[FUSE_RENAME] = 1 + sizeof(struct fuse_rename_in),
 		[FUSE_RENAME2] = 1 + sizeof(struct fuse_rename2_in),
 		[FUSE_CREATE] = 1 + sizeof(struct fuse_create_in)};
-	const size_t at = h->opcode < sizeof(before) / sizeof(*before) && before[h->opcode] ? sizeof(*h) + before[h->opcode] - 1 : n;
+	const size_t at =
+		h->opcode < sizeof(before) / sizeof(*before) && before[h->opcode] ? sizeof(*h) + before[h->opcode] - 1 : n;
 
 	return at < n ? (const char *)h + at : NULL;
 }

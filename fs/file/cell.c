@@ -431,7 +431,10 @@ static bool room_is_in_doubt(struct node *n, struct cell_place *p, char id[FAMIL
  */
 int cell_check_room(struct node *n)
 {
-	struct tfs_write first = {.base = TFS_BASE_VERSION, .base_ts = INT64_MAX, .truncate_to = UINT64_MAX, .place = tfs_at(INT64_MAX)},
+	struct tfs_write first = {.base = TFS_BASE_VERSION,
+				 .base_ts = INT64_MAX,
+				 .truncate_to = UINT64_MAX,
+				 .place = tfs_at(INT64_MAX)},
 			 last = first;
 	char id[FAMILY_ID_BYTES];
 	struct cell_place p = {0};

@@ -282,9 +282,9 @@ static json_t *slow_json(void)
 
 	for (unsigned i = 0; all && i < n; i++)
 		if (json_array_append_new(all,
-			    json_pack("{s:I, s:I, s:s, s:i, s:I, s:o, s:o}", "time", (json_int_t)v[i].ended, "us", (json_int_t)v[i].us,
-				    "request", slow_name(v[i].opcode), "process", (int)v[i].pid, "user", (json_int_t)v[i].uid,
-				    "program", text_of(tfs_str(v[i].program), SIZE_MAX), "path",
+			    json_pack("{s:I, s:I, s:s, s:i, s:I, s:o, s:o}", "time", (json_int_t)v[i].ended, "us",
+				    (json_int_t)v[i].us, "request", slow_name(v[i].opcode), "process", (int)v[i].pid, "user",
+				    (json_int_t)v[i].uid, "program", text_of(tfs_str(v[i].program), SIZE_MAX), "path",
 				    text_of(tfs_str(v[i].path), SIZE_MAX))))
 			break;
 	return all;

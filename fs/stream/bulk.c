@@ -45,7 +45,7 @@ struct importing {
 	struct changes *changes; /* the changes of the request that is served */
 	uint64_t noted;          /* cells of which the kernel knows */
 	uint64_t noted_at_us;
-	int err; /* the error of a WRITE; sequential.c returns it to later WRITEs */
+	int err;                   /* the error of a WRITE; sequential.c returns it to later WRITEs */
 	char reason[REASON_BYTES]; /* of a line that is refused, or of the store; "": none */
 	bool refused;              /* the reason is that of a line */
 };

@@ -277,7 +277,8 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	static const char *const levels[] = {"1", "3", "7", "x"};
 	static const char *const blocks[] = {"4K", "16K", "64K", "1"};
 	static const char *const blooms[] = {"0", "10", "16", "-1"};
-	static const char *const lines[] = {"quota = \"1G\";\n", "quota = 0;", "snapshot_maxage = \"30d\";\n", "rubbish = 1;\n", ""};
+	static const char *const lines[] = {
+		"quota = \"1G\";\n", "quota = 0;", "snapshot_maxage = \"30d\";\n", "rubbish = 1;\n", ""};
 	struct tfs_schema_edit e = {.op = ops[below(r, sizeof(ops) / sizeof(*ops))]};
 	bool defaults;
 	int err;
