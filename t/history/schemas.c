@@ -201,7 +201,8 @@ static int change(struct side *s, struct tfs_table *t, const struct tfs_schema_e
 	int err = s->api->schema_change(t, e, &why);
 
 	free(why);
-	say(o, "edit %s %s = %s: %s\n", schema_op_names[e->op], e->name ? e->name : "", e->value ? e->value : "", strerror(-err));
+	say(o, "edit %s %s = %s%.*s: %s\n", schema_op_names[e->op], e->name ? e->name : "", e->value ? e->value : "",
+		(int)e->text.n, e->text.n ? (const char *)e->text.p : "", strerror(-err));
 	return err;
 }
 
@@ -278,7 +279,7 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	static const char *const blocks[] = {"4K", "16K", "64K", "1"};
 	static const char *const blooms[] = {"0", "10", "16", "-1"};
 	static const char *const lines[] = {
-		"quota = \"1G\";\n", "quota = 0;", "snapshot_maxage = \"30d\";\n", "rubbish = 1;\n", ""};
+		"quota = \"1G\";\n", "quota = \"2G\";", "snapshot_maxage = \"30d\";\n", "rubbish = 1;\n", ""};
 	struct tfs_schema_edit e = {.op = ops[below(r, sizeof(ops) / sizeof(*ops))]};
 	bool defaults;
 	int err;
