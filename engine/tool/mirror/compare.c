@@ -59,7 +59,7 @@ static int compare(const struct place *a, const struct place *b)
 	if (r == -EINTR)
 		complain("compare: interrupted");
 	else if (r < 0)
-		place_complain(d && diff_failed(d) ? &b->place : &a->place, r);
+		place_complain(d && diff_failed(d) ? b : a, r);
 	if (d)
 		diff_free(d);
 	buf_fini(&line);
