@@ -337,7 +337,7 @@ struct tfs_family {
 	uint16_t id;    /* never reused in a table; never 0 */
 	const char *gc; /* a rule such as "maxversions=3 or maxage=7d", or "" */
 	const char *group;
-	enum tfs_family_type type; /* counter: values are decimal numbers, stored as "N\n" */
+	enum tfs_family_type type; /* counter: values are decimal numbers, as tfs_mutation_increment stores them */
 	uid_t uid;
 	gid_t gid;
 	mode_t mode;        /* permission bits of its cells; default 0644.  With an ACL the group's bits are its mask */
@@ -580,7 +580,10 @@ TFS_API int tfs_mutation_set_time(struct tfs_mutation *m, const char *family, st
  */
 TFS_API int tfs_mutation_move(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts from,
 	const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace);
-/* Adds to the newest value of a counter (0 if absent); stored as with TFS_AUTO.  -EINVAL: it is not a decimal number; -EOVERFLOW. */
+/*
+ * Adds to the newest value of a counter (0 if absent), which may have blanks around it.  Stores the decimal number, without a
+ * newline, as with TFS_AUTO.  -EINVAL: the value is not a decimal number; -EOVERFLOW.  Puts and writes store any bytes.
+ */
 TFS_API int tfs_mutation_increment(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t by);
 enum tfs_check {
 	TFS_CHECK_EXISTS, /* the column (TFS_NEWEST) or version (TFS_AT) is live */

@@ -49,7 +49,7 @@ static int check_row(struct update *u, sqlite3_value *v)
 	return u->row.n && u->row.n <= TFS_ROW_MAX ? SQLITE_OK : constraint(u->t, "a row key has 1 to 65536 bytes");
 }
 
-/* The stored bytes of a value.  A counter has a newline behind its number. */
+/* The stored bytes of a value.  A counter is its number. */
 static int stored(const struct update *u, const char *family, sqlite3_value *v, struct tfs_bytes *out)
 {
 	const struct tfs_family *f = family_of(u, family);
@@ -63,7 +63,7 @@ static int stored(const struct update *u, const char *family, sqlite3_value *v, 
 	if (f->type == TFS_TYPE_COUNTER) {
 		if (sqlite3_value_numeric_type(v) != SQLITE_INTEGER)
 			return table_fail(u->t, 0, "%s has counters: a value is a whole number", family);
-		sqlite3_snprintf(sizeof(text), text, "%lld\n", sqlite3_value_int64(v));
+		sqlite3_snprintf(sizeof(text), text, "%lld", sqlite3_value_int64(v));
 		bytes = tfs_str(text);
 	}
 	*out = bytes_copy(bytes);

@@ -223,15 +223,16 @@ fails "a sign + is not part of a number" 'Invalid argument' bash -c 'echo +3 >g/
 printf 'any bytes' >g/r/n/hits@9
 is "$(cat g/r/n/hits@9):$(stat -c %s g/r/n/hits@9)" "any bytes:9" "a version accepts any bytes"
 printf 5 >g/r/n/other@9
-is "$(cat g/r/n/other):$(stat -c %s g/r/n/other)" "5:1" "  and shows them as they were written"
+is "$(cat g/r/n/other@9):$(stat -c %s g/r/n/other@9):$(stat -c %s g/r/n/other)" "5:1:2" "  and shows them as they were written"
 mkdir -p g/.families/late g/r/late
 echo 12 >g/r/late/number
 echo twelve >g/r/late/text
 echo counter >g/.families/late/type
-is "$(cat g/r/late/number g/r/late/text | tr '\n' ' ')" "12 twelve " "a family that becomes a counter family keeps its texts"
+is "$(cat g/r/late/number g/r/late/text | tr '\n' ' ')" "12  twelve  " "a family that becomes a counter family keeps its texts, and shows newlines behind them"
 fails "  from then on it accepts numbers only" 'Invalid argument' bash -c 'echo thirteen >g/r/late/text'
 echo bytes >g/.families/late/type
-ok "  and any bytes when it is one of bytes again" bash -c 'echo thirteen >g/r/late/text'
+is "$(cat g/r/late/number g/r/late/text | tr '\n' ' ')" "12 twelve " "  which it does not when it is one of bytes again"
+ok "    and it accepts any bytes" bash -c 'echo thirteen >g/r/late/text'
 
 # ---- usage, tablets, verbs ----
 head -c 200000 /dev/urandom >g/r/age/big

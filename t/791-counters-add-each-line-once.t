@@ -121,5 +121,5 @@ same(slurp(Q), b"%d\n" % (8 * N), "  end at %d" % (8 * N))
 EOF2
 cd / || exit 1
 remount
-is "$(cat "$M/t/r/c/odd" "$M/t/r/c/held")" "text$((8 * ${INCREMENTS:-500}))" "  also after a remount"
+is "$(cat "$M/t/r/c/odd" "$M/t/r/c/held" | tr '\n' ' ')" "text $((8 * ${INCREMENTS:-500})) " "  also after a remount"
 done_testing

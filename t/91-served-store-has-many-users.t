@@ -205,7 +205,7 @@ PY
 		"b'mount\\n'
 b'python'
 b'1999' 2002
-5 b'5\\n'
+5 b'5'
 b'mount'
 True
 0 b'mount'" "a Python program reads, writes, scans and forks beside the mount"

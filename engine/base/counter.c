@@ -7,7 +7,19 @@
 
 size_t counter_text(int64_t value, char *dst)
 {
-	return (size_t)snprintf(dst, COUNTER_TEXT_MAX, "%lld\n", (long long)value);
+	return (size_t)snprintf(dst, COUNTER_TEXT_MAX, "%lld", (long long)value);
+}
+
+uint64_t counter_file_size(uint64_t stored)
+{
+	return stored && stored <= COUNTER_DIGITS_MAX ? stored + 1 : stored;
+}
+
+struct tfs_bytes counter_file_value(struct tfs_bytes file)
+{
+	if (file.n && counter_file_size(file.n - 1) == file.n && file.p[file.n - 1] == '\n')
+		file.n--;
+	return file;
 }
 
 static bool is_space(uint8_t c)

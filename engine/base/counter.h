@@ -8,12 +8,20 @@
 #include "engine/base/bytes.h"
 
 #define COUNTER_TEXT_MAX 24
+#define COUNTER_DIGITS_MAX 20 /* the length of the longest number, with its sign */
 /* Longer texts are not numbers. */
 #define COUNTER_INPUT_MAX 4096
-/* Writes "N\n" into dst, which has COUNTER_TEXT_MAX bytes.  Returns the length. */
+/* Writes the decimal number and a NUL into dst, which has COUNTER_TEXT_MAX bytes.  Returns the length of the number. */
 size_t counter_text(int64_t value, char *dst);
 /* text is one signed decimal number of 64 bits with blanks around it; there is no "+".  -EINVAL. */
 int counter_parse(struct tfs_bytes text, int64_t *value) TFS_MUST;
+/*
+ * The size of the file of a counter's plain name.  A value of 1 to COUNTER_DIGITS_MAX bytes may be a number, and the file
+ * has a newline behind it.  So the size of the value determines the size of the file.
+ */
+uint64_t counter_file_size(uint64_t stored);
+/* The value of such a file: the file without its last newline, if a value has this file. */
+struct tfs_bytes counter_file_value(struct tfs_bytes file);
 /* Returns true if text is a counter or the beginning of one. */
 bool counter_prefix(struct tfs_bytes text);
 

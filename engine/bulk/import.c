@@ -2,7 +2,8 @@
 /*
  * Imports into a table (import.h).  A record is checked when it is read, so
  * that its number is known: the limits of keys and values, the family, and the
- * number that sets a counter (a version of a counter may have any bytes).  An
+ * number that sets a counter (a version of a counter may have any bytes).  A
+ * counter is stored without the newline that its file has.  An
  * error of the store comes later, from a thread of the batch.  It is an error
  * of the disk or the space and not of a record, and ends the import.
  */
@@ -86,13 +87,13 @@ static int enter_family(struct import *im, const struct record *r, const char **
 	return err;
 }
 
-static int store(struct import *im, const struct record *r)
+static int store(struct import *im, const struct record *r, struct tfs_bytes value)
 {
 	struct tfs_mutation *m = tfs_mutation_new(im->o.table, r->row);
 	int err = m ? 0 : -ENOMEM;
 
 	if (!err)
-		err = tfs_mutation_put(m, im->family, r->qualifier, r->has_ts ? tfs_at(r->ts) : TFS_AUTO, r->value);
+		err = tfs_mutation_put(m, im->family, r->qualifier, r->has_ts ? tfs_at(r->ts) : TFS_AUTO, value);
 	if (!err)
 		err = tfs_batch_add(im->batch, m);
 	tfs_mutation_free(m);
@@ -102,6 +103,8 @@ static int store(struct import *im, const struct record *r)
 static int take_cell(void *arg, const struct record *r)
 {
 	struct import *im = arg;
+	struct tfs_bytes value = r->value;
+	char text[COUNTER_TEXT_MAX];
 	const char *why = NULL;
 	int64_t number;
 	int err = atomic_load(&im->failed);
@@ -111,9 +114,15 @@ static int take_cell(void *arg, const struct record *r)
 	err = enter_family(im, r, &why);
 	if (err)
 		return refuse_record(im, r->number, err, why ? why : "its family");
-	if (im->counter && !r->has_ts && counter_parse(r->value, &number))
-		return refuse_record(im, r->number, 0, "the value of a counter is one decimal number");
-	err = store(im, r);
+	if (im->counter && (r->is_file || !r->has_ts)) {
+		if (counter_parse(value, &number) == 0)
+			value = tfs_bytes_of(text, counter_text(number, text));
+		else if (r->has_ts)
+			value = counter_file_value(value);
+		else
+			return refuse_record(im, r->number, 0, "the value of a counter is one decimal number");
+	}
+	err = store(im, r, value);
 	if (err == -EINVAL) { /* the family has just been dropped */
 		im->family[0] = 0;
 		return refuse_record(im, r->number, -ENOENT, "the table has no such family");

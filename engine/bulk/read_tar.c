@@ -162,6 +162,7 @@ static int read_cell(struct tar_reader *t, struct archive *a, struct archive_ent
 	r.qualifier = buf_bytes(&t->path.qualifier);
 	r.ts = t->path.plain ? mtime_us : t->path.ts;
 	r.has_ts = !t->path.plain || mtime_us != 0;
+	r.is_file = t->path.plain;
 	reason = record_fault(&r);
 	return reason ? refuse_entry(t, name, reason) : t->reader.sink.cell(t->reader.sink.arg, &r);
 }

@@ -30,6 +30,7 @@ struct record {
 	struct tfs_bytes row, family, qualifier, value;
 	bool has_ts; /* else the cell gets the time at which it is stored */
 	int64_t ts;
+	bool is_file; /* the value is the file of a plain name, in which a counter has a newline behind it */
 };
 
 /* Each returns 0, or -errno: reading ends, and the reader's caller gets it. */

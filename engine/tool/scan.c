@@ -4,6 +4,7 @@
  * TABLE/.scan.  Each component of a path is opened by itself, because a path may
  * be longer than PATH_MAX, and so that a refused clause is known.
  */
+#include "engine/base/counter.h"
 #include "engine/base/file.h"
 #include "engine/base/name.h"
 #include "engine/bulk/escape.h"
@@ -369,6 +370,25 @@ static int get_row(const struct arguments *a, struct tfs_bytes key)
 	return status == 0 && bytes == 0 ? EXIT_NOTHING : status;
 }
 
+/* dir: the table; it is closed. */
+static bool is_counter(int dir, const char *family)
+{
+	const int fd = open_below(dir, text(".families/%s/type", family), O_RDONLY);
+	struct buf type = {0};
+	const bool is = fd >= 0 && transfer_read(fd, &type) == 0 && bytes_eq(buf_bytes(&type), tfs_str("counter\n"));
+
+	if (fd >= 0)
+		close(fd);
+	buf_fini(&type);
+	return is;
+}
+
+/* Copies the file of a counter's plain name to standard output, without the newline that the value does not have. */
+static int put_counter(void *bytes, struct tfs_bytes piece)
+{
+	return put_out(bytes, *(uint64_t *)bytes ? piece : counter_file_value(piece));
+}
+
 /* Appends the path of a row or cell name. */
 static void add_name(struct buf *path, enum name_kind kind, struct tfs_bytes key, int64_t ts)
 {
@@ -381,6 +401,7 @@ static int get_cell(const struct arguments *a, struct tfs_bytes row, const char 
 {
 	struct mutation_lines lines = {0};
 	struct buf path = {0};
+	uint64_t bytes = 0;
 	int status = EXIT_USAGE, dir;
 
 	if (!strchr(column, ':') || strpbrk(column, "\t\n"))
@@ -398,7 +419,10 @@ static int get_cell(const struct arguments *a, struct tfs_bytes row, const char 
 	if (buf_u8(&path, 0))
 		no_memory();
 	dir = scan_open_table(a->operand[0]);
-	status = dir < 0 ? EXIT_ERROR : copy_out(dir, a->operand[0], (const char *)path.p, NULL);
+	status = EXIT_ERROR;
+	if (dir >= 0)
+		status = scan_copy(dir, a->operand[0], (const char *)path.p, text("%s/%s", a->operand[0], (const char *)path.p),
+			!lines.lines->has_ts && is_counter(dup(dir), lines.lines->family) ? put_counter : put_out, &bytes);
 out:
 	mutation_lines_fini(&lines);
 	buf_fini(&path);

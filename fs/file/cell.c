@@ -30,11 +30,13 @@ void cell_place_at(struct node *family_node, struct tfs_bytes qualifier, bool ve
 	out->family = node_name(family_node);
 	out->qualifier = qualifier;
 	out->ts = version ? tfs_at(ts) : TFS_AUTO;
+	out->plain = !version;
 }
 
 void cell_place_of(struct node *cell, struct cell_place *out)
 {
 	cell_place_at(cell->parent, node_key(cell), cell->kind != NODE_PLAIN || !node_lives(cell), cell->ts, out);
+	out->plain = cell->kind == NODE_PLAIN || (cell->kind == NODE_FOUND && node_is_latest(cell));
 }
 
 static void family_info_from(const struct tfs_family *f, struct family_info *out)
@@ -69,14 +71,32 @@ static int dropped_is_absent(int err)
 	return err == -EINVAL ? -ENOENT : err;
 }
 
+/* Returns true if the file has a newline behind the value.  Only small values ask for the type of the family. */
+static bool shows_newline(const struct cell_place *p, uint64_t stored)
+{
+	struct family_info f;
+
+	return p->plain && counter_file_size(stored) != stored && family_info_get(p->family_node, &f) == 0 && f.counter;
+}
+
 int cell_stat(const struct cell_place *p, struct tfs_info *info)
 {
-	return dropped_is_absent(tfs_stat(p->table, p->row, p->family, p->qualifier, p->ts, info));
+	int err = dropped_is_absent(tfs_stat(p->table, p->row, p->family, p->qualifier, p->ts, info));
+
+	info->size += err == 0 && shows_newline(p, info->size);
+	return err;
 }
 
 static int cell_read(const struct cell_place *p, uint64_t offset, void *buf, size_t n, size_t *got, struct tfs_info *info)
 {
-	return dropped_is_absent(tfs_read(p->table, p->row, p->family, p->qualifier, p->ts, offset, buf, n, got, info));
+	int err = dropped_is_absent(tfs_read(p->table, p->row, p->family, p->qualifier, p->ts, offset, buf, n, got, info));
+
+	if (err || !shows_newline(p, info->size))
+		return err;
+	if (offset + *got == info->size && *got < n)
+		((char *)buf)[(*got)++] = '\n';
+	info->size++;
+	return 0;
 }
 
 int cell_read_first(const struct cell_place *p, struct cell_first *first, struct tfs_info *info)

@@ -24,6 +24,7 @@ struct cell_place {
 	struct tfs_bytes row, qualifier;
 	const char *family;
 	struct tfs_ts ts; /* TFS_NEWEST: a plain name */
+	bool plain;       /* the name has no timestamp.  The file of a counter then has a newline behind the number */
 };
 void cell_place_of(struct node *cell, struct cell_place *out);
 void cell_place_at(struct node *family_node, struct tfs_bytes qualifier, bool version, int64_t ts, struct cell_place *out);
@@ -46,7 +47,13 @@ struct family_info {
 };
 /* -ENOENT: the family was dropped. */
 int family_info_get(struct node *family_node, struct family_info *out) TFS_MUST;
+/* The size of the file of a plain name whose value has this size. */
+static inline uint64_t plain_file_size(const struct family_info *f, uint64_t stored)
+{
+	return f->counter ? counter_file_size(stored) : stored;
+}
 
+/* The sizes and bytes of the next functions are those of the file (plain_file_size). */
 /* -ENOENT: there is no such cell, or the family was dropped. */
 int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
 /* Gets the cell's info, as cell_stat does, and reads the first bytes. */

@@ -255,6 +255,8 @@ static int content_store(struct content *content, bool last, struct open_file *f
 	} else if (!counter.sets) {
 		counter_added(content);
 	} else {
+		if (!version)
+			result.size = plain_file_size(&f, result.size);
 		content_committed(content, content == &file->shared && !version && file->node, &result);
 		if (version) {
 			content->target->size = result.size;

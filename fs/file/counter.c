@@ -8,7 +8,8 @@
  * number counts at offset 0 only: after lines that have been added it would be
  * a part of a line that was flushed before its end.
  *
- * The image of a descriptor that was opened without O_TRUNC is the stored number.
+ * The image of a descriptor that was opened without O_TRUNC is the file: the stored
+ * number and a newline (plain_file_size).
  * Lines that are written then, appended or not, replace that image, because they
  * are no part of the number.
  *

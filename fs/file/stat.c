@@ -90,10 +90,11 @@ bool ofile_pending(struct node *n, struct staged_attr *s)
 	return content != NULL;
 }
 
-/* Returns true if d only reads, and its version is not the newest. */
+/* Returns true if d only reads, and its version is not the newest.  A family that becomes one of counters changes the size only. */
 static bool reader_differs(const struct descriptor *d, const struct tfs_info *newest)
 {
-	return newest && descriptor_only_reads(d) && (d->own.base_ts != newest->ts || d->own.base_ctime != newest->commit_us);
+	return newest && descriptor_only_reads(d) &&
+		(d->own.base_ts != newest->ts || d->own.base_ctime != newest->commit_us || d->own.base_size != newest->size);
 }
 
 bool ofile_own_attr(struct open_file *file, const struct tfs_info *newest, struct staged_attr *s)

@@ -91,7 +91,10 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 		return err;
 	if (find_remembered(r, out))
 		return 0;
-	err = ahead_find(r->parent, buf_bytes(&r->key), version, r->ts, &info) ? 0 : cell_stat(&p, &info);
+	if (!ahead_find(r->parent, buf_bytes(&r->key), version, r->ts, &info))
+		err = cell_stat(&p, &info);
+	else if (!version)
+		info.size = plain_file_size(&f, info.size);
 	if (err == -ENOENT) {
 		/* The cell may have been created and not committed yet, or committed after cell_stat. */
 		n = node_find(r->parent, r->kind, buf_bytes(&r->key), r->ts);
@@ -339,10 +342,13 @@ static bool is_open(struct node *plain)
 
 static bool plain_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {
+	struct tfs_info info = e->info;
+
 	if (is_open(n) || a->changes != fs_changes())
 		return false;
-	plain_remember(n, &e->info, a->changes);
-	cell_attr(n, &a->family, e->info.ts, e->info.commit_us, e->info.size, &p->attr);
+	info.size = plain_file_size(&a->family, info.size);
+	plain_remember(n, &info, a->changes);
+	cell_attr(n, &a->family, info.ts, info.commit_us, info.size, &p->attr);
 	return true;
 }
 

@@ -29,7 +29,7 @@ struct list_entry {
 	struct node *parent; /* the parent of its node */
 	struct tfs_bytes key;
 	int64_t ts;
-	struct tfs_info info;   /* cells */
+	struct tfs_info info;   /* cells, with the sizes of their values */
 	struct tfs_bytes value; /* data NULL: not read */
 	bool unsure;            /* a block that cannot be read may have hidden it: only the name is known */
 };

@@ -89,7 +89,9 @@ static int found_attr(struct node *n, struct stat *st, double *timeout)
 
 static bool found_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {
-	cell_attr(n, &a->family, n->ts, e->info.commit_us, e->info.size, &p->attr);
+	const uint64_t size = node_is_latest(n) ? plain_file_size(&a->family, e->info.size) : e->info.size;
+
+	cell_attr(n, &a->family, n->ts, e->info.commit_us, size, &p->attr);
 	return true;
 }
 

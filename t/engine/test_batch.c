@@ -422,7 +422,7 @@ static void one_sync(void **state)
 static void order_within_a_row(void **state)
 {
 	static struct request r;
-	static const char *const expected[] = {"13\n", "v5xx"};
+	static const char *const expected[] = {"13", "v5xx"};
 	char value[16];
 	size_t got;
 

@@ -75,11 +75,8 @@ static const char *family_of(const struct lin_client *c, unsigned column)
 	return c->families[column % 2];
 }
 
-/* A counter is stored with a newline. */
 static const char *keep(struct lin_client *c, unsigned row, unsigned column, const char *p, size_t n)
 {
-	if (column >= N && n && p[n - 1] == '\n')
-		n--;
 	if (column < N)
 		snprintf(c->known[row][column], sizeof(c->known[0][0]), "%.*s", n < sizeof(c->known[0][0]) ? (int)n : 0, p);
 	return c->text(c->arg, p, n);

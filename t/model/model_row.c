@@ -372,7 +372,7 @@ static int do_increment(struct work *w, const struct mdl_op *op, struct tfs_resu
 		return -EINVAL;
 	if (__builtin_add_overflow(now, op->number, &sum))
 		return -EOVERFLOW;
-	snprintf(text, sizeof(text), "%" PRId64 "\n", sum);
+	snprintf(text, sizeof(text), "%" PRId64, sum);
 	r = place(w, c, TFS_AUTO, &ts);
 	if (r < 0)
 		return r;

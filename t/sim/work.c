@@ -164,7 +164,7 @@ static int read_column(struct tfs_table *t, const char *row, unsigned column, st
 
 	op->found[column] = NULL;
 	if (!err)
-		op->found[column] = lin_text(work.record, text, column == N && got ? got - 1 : got);
+		op->found[column] = lin_text(work.record, text, got);
 	free(text);
 	return err == -ENOENT ? 0 : err;
 }
@@ -173,7 +173,7 @@ static void keep_cell(struct lin_op *op, const struct tfs_cell *cell)
 {
 	for (unsigned i = 0; i < LIN_COLUMNS; i++)
 		if (cell->qualifier.n == 1 && *(const char *)cell->qualifier.p == *columns[i])
-			op->found[i] = lin_text(work.record, cell->value.p, i == N ? cell->value.n - 1 : cell->value.n);
+			op->found[i] = lin_text(work.record, cell->value.p, cell->value.n);
 }
 
 static int read_row(struct tfs_table *t, const char *row, struct lin_op *op)

@@ -268,7 +268,7 @@ static void check_rows(struct world *w)
 		err = tablet_read(w->l.t, tfs_str(name), 2, tfs_str("n"), (struct tfs_ts){TFS_NEWEST, 0}, 0, text, sizeof text - 1,
 			&got, NULL);
 		assert_int_equal(err, w->sum[row] ? 0 : -ENOENT);
-		snprintf(want, sizeof want, "%lld\n", (long long)w->sum[row]);
+		snprintf(want, sizeof want, "%lld", (long long)w->sum[row]);
 		if (!err)
 			assert_string_equal(text, want);
 	}
