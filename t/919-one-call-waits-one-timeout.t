@@ -7,7 +7,7 @@
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has one user"
 mount_store
-names=(ls stat write close append rm mkdir cat rename latest root version scan import two)
+names=(ls stat write close append rm mkdir cat rename latest root version scan import two json)
 for n in "${names[@]}"; do
 	mkdir -p "$M/$n/r/f"
 	echo one >"$M/$n/r/f/a"
@@ -63,6 +63,7 @@ COMMANDS = {
     "rename": lambda p: [sys.executable, "-c", "import os, sys; os.rename(sys.argv[1], sys.argv[1] + '2')", p],
     "latest": lambda p: ["cat", mount + "/latest/.latest/r/f/a"],
     "root": lambda p: ["ls", mount],
+    "json": lambda p: ["cat", mount + "/json/r/.row.json"],
     # The kernel asks for several names in one call if it has forgotten them; a program that does so is the same for the mount.
     "two": lambda p: [sys.executable, "-c", """import os, sys
 def look(name):

@@ -396,7 +396,8 @@ static int row_json_attr(struct node *n, struct stat *st, double *timeout)
 		return err;
 	err = row_json_render(table, node_key(n->parent), is_flat(n), &text, &commit_us);
 	tfs_table_close(table);
-	err = row_control_stat(n, err ? 0 : text.n, err ? 0 : commit_us, st);
+	if (!err || err == -EFBIG)
+		err = row_control_stat(n, err ? 0 : text.n, err ? 0 : commit_us, st);
 	buf_fini(&text);
 	return err;
 }
