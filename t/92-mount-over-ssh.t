@@ -91,6 +91,7 @@ cat >"$W/fake" <<'SH'
 printf '%s\n' "$@" >"$W/arguments"
 echo $$ >"$W/fake.pid"
 echo run >>"$W/runs"
+[ ! -e "$W/cut" ] || exec sleep 1000
 cd "$W/home" || exit 1
 PATH=$BUILD:/usr/bin:/bin exec sh -c "exec ${@: -1}"
 SH
@@ -128,6 +129,21 @@ fails "  the stopped one does not stay" "" kill -0 "$stopped"
 unmount_second
 no_relay() { ! kill -0 "$(cat "$W/fake.pid")"; }
 ok "the program ends with the mount" no_relay
+
+# ---- a cut line: nothing comes, and a new connection gets no answer ----
+mount_second "web1:$D" -o "ssh=$W/fake" -o timeout=6s
+is "$(cat "$M2/t/r/f/a")" three "a mount whose line will be cut"
+: >"$W/cut"
+kill -STOP "$(cat "$W/fake.pid")"
+from=$SECONDS
+fails "  a read fails" "Input/output error" t cat "$M2/t/r/f/b"
+ok "  after its timeout of 6 s, and before twice as long ($((SECONDS - from)) s)" test $((SECONDS - from)) -ge 5 -a $((SECONDS - from)) -le 12
+t timeout -s INT -k 20 1 cat "$M2/t/r/f/c"
+is $? 124 "  a read that waits is ended by ^C"
+rm "$W/cut"
+becomes "  and the mount recovers by itself" cat "$M2/t/r/f/c"
+same "$M2/t/r/f/c" "$W/fake" "  with what was stored"
+unmount_second
 
 is "$(TABLETFS_SSH=$W/fake ctl get "web1:$D/t" r f:a)" three "tabletctl, with TABLETFS_SSH"
 is "$(TABLETFS_SSH=$W/fake ctl scan "ann@web1:$D/t" | wc -c)" "$(ctl scan "$D/t" | wc -c)" "  scans"
