@@ -109,6 +109,10 @@ ok "  where rm works" t rm "$M/t/r/f/new"
 refused() { t dd if=/dev/zero bs=4K status=none 2>/dev/null >>"$W/disk/fill"; ! cp "$W/new" "$M/t/r/f/last" 2>"$W/.cp"; }
 ok "  and cp does not" wait_for "a full disk" refused
 like "$(cat "$W/.cp")" 'No space' "  but says why"
+# bash ignores the errors of close(2).  The daemon knows of the refused copy, so it asks before it takes bytes.
+seen() { refused && ! bash -c "echo x >'$M/t/r/f/last'" 2>"$W/.echo"; }
+ok "a shell sees it, too" wait_for "a full disk" seen
+like "$(cat "$W/.echo")" 'write error: No space' "  in write(2)"
 ls "$M/t/r/f" | LC_ALL=C sort >"$W/before"
 rm "$W/disk/fill"
 ok "with room it goes on by itself" wait_for "room" cp "$W/new" "$M/t/r/f/by-itself"

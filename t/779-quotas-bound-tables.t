@@ -47,15 +47,26 @@ ok "  any put" sh -c "cp '$W/v' '$M/t/new/f/q'"
 
 # A shell ignores the errors of close(2), so a write that the quota refuses fails before.
 ok "a table at its quota" set_schema t "quota = \"1K\"; $F"
-soon "sh -c \"echo x >'$M/t/new/f/other'\" 2>&1 | grep -o '$Q'" "$Q" "a new file cannot be opened for writing"
-fails "echo over a cell is refused" "$Q" sh -c "echo x >'$M/t/new/f/q'"
+soon "bash -c \"echo x >'$M/t/new/f/other'\" 2>&1 | grep -o '$Q'" "$Q" "echo into a new cell is refused by write(2)"
+before=$(ls -A "$M/t/new/f")
+fails "echo over a cell is refused" "$Q" bash -c "echo x >'$M/t/new/f/q'"
 fails "echo behind a cell is refused by write(2)" "write error: $Q|$Q" bash -c "echo x >>'$M/t/new/f/q'"
-fails "touch of a new file is refused" "$Q" touch "$M/t/new/f/touched"
-fails "truncation is refused" "$Q" truncate -s 100 "$M/t/new/f/q"
+fails "an extension is refused" "$Q" truncate -s 100 "$M/t/new/f/q"
+fails "a second write after a refused one is refused, too" "$Q" bash -c "{ echo x || echo y; } >'$M/t/new/f/q'"
 fails "an import by cat is refused" "$Q" sh -c "cat '$W/i.tsv' >'$M/t/.import.tsv'"
-is "$(ls -A "$M/t/new/f" | tr '0-9' '#' | sort -u | tr '\n' ' ')" "q@################ " "  and nothing is there"
+is "$(ls -A "$M/t/new/f")" "$before" "  and nothing has changed"
 fails "a file that was copied beside is not renamed over it" "$Q" sh -c "echo x >'$M/t/new/f/.q.tmp' && mv '$M/t/new/f/.q.tmp' '$M/t/new/f/q'"
 like "$(tail -n 2 "$M/.tabletfs/refused")" "the table has reached its quota" "  each with its reason"
+py <<'E'
+import os
+from tap import *
+f = os.environ['M'] + '/t/new/f/q'
+fd = os.open(f, os.O_RDWR)
+os.ftruncate(fd, 0)
+same(errno_of(os.write, fd, b'x'), 'EDQUOT', 'a program that truncates by the descriptor gets the error, too')
+E
+ok "an empty cell is accepted" touch "$M/t/new/f/touched"
+ok "  and a cell is emptied" sh -c ": >'$M/t/new/f/q' && [ ! -s '$M/t/new/f/q' ]"
 ok "removals are accepted" rm -r "$M/t/new"
 
 is "$("$TABLETCTL" import "$M/t" "$W/i.tsv" 2>"$W/err"; echo $?)" 1 "tabletctl import is refused: status 1"

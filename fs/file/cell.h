@@ -107,8 +107,8 @@ void stat_time(struct timespec *t, int64_t us);
 double version_timeout(const struct family_info *f, int64_t expires_us);
 
 /*
- * Asks the store, before bytes are staged that it would refuse at close(2), whether it accepts a put.  n: a cell, or a
- * control file of a table.  Costs nothing if the table has no quota, and the disk was not full a moment ago.  -EDQUOT,
+ * Asks the store, before bytes are staged that it would refuse at close(2), whether it accepts a put; it always accepts
+ * empty cells.  n: a cell, or a control file of a table.  Costs nothing if the table has no quota, and the disk was not full a moment ago.  -EDQUOT,
  * -ENOSPC, both logged.  Any other error is left to the put itself.  The caller holds no file's lock.
  */
 int cell_check_room(struct node *n) TFS_MUST;

@@ -30,6 +30,7 @@ static void content_committed(struct content *content, bool shared, const struct
 	struct tfs_bytes bytes;
 
 	content->committed = content->early = true;
+	content->has_room = false;
 	if (content->writer)
 		content->writer->has_version = content->writer->early = true;
 	content->commit_ts = result->ts;

@@ -62,6 +62,7 @@ void content_discard(struct content *content)
 	stage_reset(&content->image);
 	stage_reset(&content->tail);
 	content->staged = STAGED_NOTHING;
+	content->has_room = false;
 	content->cut = UINT64_MAX;
 }
 

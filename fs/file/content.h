@@ -65,11 +65,12 @@ struct content {
 	 * A change also needs the tree lock.
 	 */
 	struct node *target;
-	bool counter; /* set if the column of the plain name is a counter */
-	bool latest;  /* `time` was set in .latest, or the scratch file was renamed there: it takes precedence over order */
-	bool busy;    /* a commit is under way, and other threads must not change the content */
-	int error;    /* error of a failed write or commit; no commit follows */
-	uint64_t cut; /* a commit first cuts or extends the base to this size, unless it is UINT64_MAX */
+	bool counter;  /* set if the column of the plain name is a counter */
+	bool latest;   /* `time` was set in .latest, or the scratch file was renamed there: it takes precedence over order */
+	bool busy;     /* a commit is under way, and other threads must not change the content */
+	bool has_room; /* the store has been asked for room for the bytes of the next commit (descriptor_check_room) */
+	int error;     /* error of a failed write or commit; no commit follows */
+	uint64_t cut;  /* a commit first cuts or extends the base to this size, unless it is UINT64_MAX */
 	uint64_t
 		base_size; /* bytes of the version to which changes apply (of .schema: of its text), at open or after the last commit */
 	uint64_t base_hash; /* .schema: hash_private of the base_size bytes that were loaded or applied last */

@@ -126,7 +126,7 @@ void ofile_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
 void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 
-/* Asks cell_check_room before the first bytes are staged through d. */
+/* Asks cell_check_room before the first bytes of a commit are staged through d.  If there is no room, a truncation by the open is not stored either. */
 int descriptor_check_room(struct descriptor *d) TFS_MUST;
 /* Commits the bytes that were staged through d.  last: d is being closed, and a creation is committed, too. */
 int ofile_commit(struct descriptor *d, bool last, struct changes *c) TFS_MUST;

@@ -248,22 +248,28 @@ void ofile_copy_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, struct
 
 /* ---- write ---- */
 
-#define ASKED_US 1000000
-
 int descriptor_check_room(struct descriptor *d)
 {
-	const struct content *content;
-	bool asks;
+	struct open_file *file = d->file;
+	bool has_room;
+	int err;
 
 	if (!node_is(d->node, KIND_CELL))
 		return 0;
-	mutex_lock(&d->file->lock);
-	content = d->content;
-	/* The open has asked for a creation. */
-	asks = content->staged == STAGED_NOTHING ||
-		(content->staged == STAGED_CREATION && fs_now_us() - content->touched_us > ASKED_US);
-	mutex_unlock(&d->file->lock);
-	return asks ? cell_check_room(d->node) : 0;
+	mutex_lock(&file->lock);
+	has_room = d->content->has_room;
+	mutex_unlock(&file->lock);
+	if (has_room)
+		return 0;
+	err = cell_check_room(d->node);
+	mutex_lock(&file->lock);
+	open_file_wait(file, d->content);
+	d->content->has_room = err == 0;
+	/* The open has truncated or created the cell for these bytes. */
+	if (err && d->content->staged == STAGED_CREATION)
+		(void)content_failed(d->content, err);
+	mutex_unlock(&file->lock);
+	return err;
 }
 
 static int descriptor_write(struct descriptor *d, uint64_t offset, const uint8_t *p, size_t size, int flags, struct changes *c)

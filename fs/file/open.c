@@ -286,12 +286,8 @@ static int descriptor_open(struct node *n, int flags, bool created, struct descr
 	struct changes c = {0};
 	struct descriptor *d;
 	struct mutex *row;
-	int err = node_is(n, KIND_CELL) && (created || flags & O_TRUNC) ? cell_check_room(n) : 0;
+	int err = version && created ? version_create(n, flags, out) : -EEXIST;
 
-	/* The error of a commit is in close(2) or after it, where a shell does not see it. */
-	if (err)
-		return err;
-	err = version && created ? version_create(n, flags, out) : -EEXIST;
 	if (err != -EEXIST)
 		return err;
 	/* A rename moves the state of a version to another node.  Under the row's lock there is only one state. */

@@ -90,7 +90,7 @@ int ofile_truncate(struct node *n, struct descriptor *d, uint64_t size, struct c
 
 	if (node_ops(n)->sequential)
 		return 0; /* a sequential file has no size */
-	err = node_is_dir(n) ? -EISDIR : d ? descriptor_check_room(d) : node_truncate(n, size, c);
+	err = node_is_dir(n) ? -EISDIR : d ? (size ? descriptor_check_room(d) : 0) : node_truncate(n, size, c);
 	if (d && err == 0)
 		err = content_lock(d, true, c);
 	if (d && err == 0) {
