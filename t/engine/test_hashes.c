@@ -13,6 +13,8 @@ enum { TABLES = 3, ROWS = 400, LARGE = 300000 };
 static struct tfs_table *tables[TABLES];
 static uint8_t *large;
 static bool forgets; /* the server forgets a scan when another one begins */
+static unsigned split_count;
+static bool splits; /* the tablet of the scan is split behind its third entry */
 
 struct sums {
 	uint64_t cells[2], bytes[2], low[2], high[2]; /* of f and g */
@@ -110,6 +112,20 @@ static struct sums from_cells(struct tfs_table *t, struct tfs_scan_spec spec)
 	return s;
 }
 
+/* Splits the tablet of a table without salt behind the row and the next rows. */
+static void split_behind(struct tfs_table *t, struct tfs_bytes row)
+{
+	struct buf at = {0};
+	int err;
+
+	assert_int_equal(buf_append_bytes(&at, row), 0);
+	assert_int_equal(buf_u8(&at, 0), 0);
+	err = tfs_split(t, buf_bytes(&at));
+	assert_true(err == 0 || err == -EEXIST || err == -EINVAL);
+	split_count += !err;
+	buf_fini(&at);
+}
+
 static struct sums hashes(struct tfs_table *t, struct tfs_scan_spec spec, bool in_order)
 {
 	struct sums s = {0};
@@ -128,7 +144,8 @@ static struct sums hashes(struct tfs_table *t, struct tfs_scan_spec spec, bool i
 		assert_true(!in_order || bytes_cmp(c.row, buf_bytes(&last)) >= 0);
 		assert_true(!spec.row_to.p || bytes_cmp(c.row, spec.row_to) < 0);
 		assert_int_equal(buf_set(&last, c.row.p, c.row.n), 0);
-		s.entries++;
+		if (++s.entries == 3 && splits)
+			split_behind(t, c.row);
 		s.cells[of] += c.size;
 		s.bytes[of] += c.sequence;
 		s.high[of] += load_be64(c.value.p);
@@ -184,6 +201,7 @@ static void test_sums(void **state)
 			for (unsigned t = 0; t < TABLES; t++)
 				assert_int_equal(tfs_table_open(store, (const char[]){(char)('a' + t), 0}, &tables[t]), 0);
 		}
+		splits = round > 20 && round < 25;
 		if (round == 25) {
 			hooks.server->scans->idle_us = 0;
 			forgets = true;
@@ -205,6 +223,7 @@ static void test_sums(void **state)
 			spec.value_is = TFS_S("");
 		expect_sums(spec);
 	}
+	assert_true(split_count > 0);
 	for (unsigned t = 0; t < TABLES; t++)
 		tfs_table_close(tables[t]);
 	close_store();
