@@ -901,6 +901,8 @@ struct tfs_usage {
 	uint64_t memory_bytes; /* memtables */
 	uint64_t cells;        /* stored entries, including entries that compactions have yet to remove */
 	uint64_t tombstones;   /* stored deletes; deletes of whole rows count for the table only */
+	/* The changes that are kept (tfs_feed_open), on disk and in memory.  No other member counts them.  A family has 0. */
+	uint64_t changes_bytes;
 };
 /* family NULL: the whole table. */
 TFS_API int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u) TFS_CHECKED;
@@ -908,7 +910,7 @@ struct tfs_tablet {
 	/* [begin, end); end.data NULL: to the end.  Keys as stored: in a salted table the byte crc32c(row) mod salt precedes the row. */
 	struct tfs_bytes begin, end;
 	const char *server, *state;
-	uint64_t bytes; /* the sum of the bytes on disk and in memory */
+	uint64_t bytes; /* the sum of the bytes on disk and in memory, with the changes that are kept */
 	unsigned sstables;
 	struct tfs_usage usage;
 	/* Since the server loaded or made the tablet: cells and rows read, and row mutations.  One of 16 reads by name is counted, as 16. */

@@ -130,7 +130,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 			err = tfs_schema_get(node_store_table(n), &s);
 	}
 	if (err == 0 && s) {
-		used = u.disk_bytes + u.memory_bytes;
+		used = u.disk_bytes + u.memory_bytes + u.changes_bytes;
 		if (s->quota && !s->snapshot_of && available > (used < s->quota ? s->quota - used : 0))
 			available = used < s->quota ? s->quota - used : 0;
 		total = available + used;

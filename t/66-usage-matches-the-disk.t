@@ -309,4 +309,56 @@ is "$(of_table cells first)" 30001 "  it is still there"
 for i in $(seq 6); do cat "$M/mixed/.scan/limit=1/.tsv"; done >"$W/.scanned"
 is "$(sort -u "$W/.scanned" | cut -f 1)" z "the same of cells in one file"
 ok "  they are removed soon" wait_for "the compaction" eval '[ "$(of_table cells mixed)" = 1 ]'
+
+# ---- changes that are kept count beside the cells ----
+py <<'EOF2'
+from tap import *
+import glob, re
+os.chdir(M)
+os.mkdir("kept")
+spill("kept/.schema", b'changes = "7d"; quota = "40M"; families = ({name = "f";});')
+spill("kept/.import", b"".join(b"row%05d\tf:q\t5\t%s\n" % (i, os.urandom(200).hex().encode()) for i in range(20000)))
+
+
+def metric(name):
+    return int(re.search(r'^tabletfs_%s(?:{table="kept"})? (\d+)$' % name, slurp(".tabletfs/metrics").decode(), re.M).group(1))
+
+
+def tablets(column):
+    return sum(int(line.split("\t")[column]) for line in slurp("kept/.tablets").decode().splitlines()[1:])
+
+
+def files():
+    """The newest table has the largest id."""
+    newest = max(glob.glob(os.environ["D"] + "/sst/*"), key=lambda d: int(os.path.basename(d)))
+    return sum(os.path.getsize(f) for f in glob.glob(newest + "/*.sst"))
+
+
+def numbers():
+    return (tablets(4), metric("table_disk_bytes") + metric("table_memory_bytes") + metric("table_changes_bytes"))
+
+
+changes = metric("table_changes_bytes")
+ok(changes > 20000 * 400, "changes in memory are counted")
+same(*numbers(), "  .tablets has their bytes")
+cells = metric("table_cells")
+spill("kept/.ctl", b"flush\n", os.O_WRONLY)
+changes_in_memory = 10000 # an empty skip list
+soon(lambda: 0 <= metric("table_disk_bytes") + metric("table_changes_bytes") - files() <= changes_in_memory, True, "flushed: the bytes of cells and changes are those of the files")
+ok(metric("table_changes_bytes") > metric("table_disk_bytes") // 3, "  of which changes are a part")
+same(metric("table_cells"), cells, "  and no cells")
+same(*numbers(), "  .tablets has them")
+v = os.statvfs("kept")
+same((v.f_blocks - v.f_bfree) * 4096, (tablets(4) + 4095) // 4096 * 4096, "  so has df")
+spill("kept/.ctl", b"split row10000\n", os.O_WRONLY)
+soon(lambda: 0 <= metric("table_disk_bytes") + metric("table_changes_bytes") - files() <= 2 * changes_in_memory, True, "two tablets that share the files count them once")
+same(metric("snapshots_pinned_bytes") < metric("table_changes_bytes"), True, "  and they are no bytes of snapshots")
+total = tablets(4)
+soon(lambda: metric("table_quota_used_bytes") >= total * 9 // 10, True, "the quota counts them")
+same(sum(int(line.split("\t")[8]) for line in slurp("kept/.tablets").decode().splitlines()[1:]), cells, "  .tablets has the cells as before")
+spill("kept/.ctl", b"purge\n", os.O_WRONLY)
+ok(metric("table_changes_bytes") < changes // 10, "purged: the changes count no more")
+EOF2
+out=$("$TABLETCTL" du "$M/kept" | tail -n 1 | cut -f 1)
+is "$out" "$(awk -F '\t' 'NR > 1 { n += $5 } END { print n }' "$M/kept/.tablets")" "tabletctl du has the bytes of .tablets"
 done_testing

@@ -106,6 +106,7 @@ static void usage_add(struct tfs_usage *u, const struct ts_tablet *t)
 	u->memory_bytes += t->memory_bytes;
 	u->cells += t->cells;
 	u->tombstones += t->tombstones;
+	u->changes_bytes += t->changes_bytes;
 }
 
 int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u)
@@ -146,9 +147,9 @@ static int tablet_report(int (*fn)(void *arg, const struct tfs_tablet *tablet), 
 		.end = t->end,
 		.server = server,
 		.state = state,
-		.bytes = t->disk_bytes + t->memory_bytes,
+		.bytes = t->disk_bytes + t->memory_bytes + t->changes_bytes,
 		.sstables = t->files,
-		.usage = {t->disk_bytes, t->raw_bytes, t->memory_bytes, t->cells, t->tombstones},
+		.usage = {t->disk_bytes, t->raw_bytes, t->memory_bytes, t->cells, t->tombstones, t->changes_bytes},
 		.reads = t->reads,
 		.writes = t->writes,
 		.compactions = t->compactions,

@@ -201,7 +201,8 @@ struct ts_file {
 	F(VALUE, 9, uint64_t, age_us)                                                                                              \
 	/* LIST: it is merged with a neighbour on the same server if both together are smaller; 0: it is not merged now */         \
 	F(VALUE, 10, uint64_t, merge_bytes)                                                                                        \
-	F(VALUE, 11, bool, border) /* LIST: it is not merged with the tablet below it */
+	F(VALUE, 11, bool, border)            /* LIST: it is not merged with the tablet below it */                                \
+	F(VALUE, 12, uint64_t, changes_bytes) /* LIST: beside `bytes` */
 struct ts_assigned {
 	TS_ASSIGNED(WIRE_MEMBER)
 };
@@ -287,7 +288,8 @@ struct ts_sample {
 	F(VALUE, 13, uint64_t, writes)                                                                                             \
 	F(VALUE, 14, uint32_t, compactions)            /* the compactions under way: TFS_COMPACTION_* of tabletfs.h */             \
 	F(VALUE, 15, struct tfs_bytes, events)         /* lines "SECONDS TEXT" */                                                  \
-	F(ARRAY, 16, ts_sample, samples, sample_count) /* in order; a row may be there several times */
+	F(ARRAY, 16, ts_sample, samples, sample_count) /* in order; a row may be there several times */                            \
+	F(VALUE, 17, uint64_t, changes_bytes)          /* the changes that are kept */
 struct ts_tablet {
 	TS_TABLET(WIRE_MEMBER)
 };

@@ -95,6 +95,13 @@ bool sst_shared(const struct sst *s)
 	return atomic_load(&s->shares) > 1;
 }
 
+unsigned sst_shares(const struct sst *s)
+{
+	const unsigned n = atomic_load(&s->shares);
+
+	return n ? n : 1;
+}
+
 const char *sst_path(const struct sst *s)
 {
 	return s->path;

@@ -146,6 +146,7 @@ void sst_retire(struct sst *s);
 /* by: 1 when a tablet lists the file, -1 when it drops it. sst_shared returns true if more than one tablet lists it. */
 void sst_share(struct sst *s, int by);
 bool sst_shared(const struct sst *s);
+unsigned sst_shares(const struct sst *s); /* the number of tablets that list it, at least 1 */
 const char *sst_path(const struct sst *s);
 /* An iterator over the whole table, perhaps a reused one.  It has a reference to s. */
 int sst_iter_new(struct sst *s, struct iter **out) TFS_MUST;

@@ -382,6 +382,7 @@ int tablet_split_tidy(struct tablet *t, const char *event) TFS_MUST;
 
 struct tablet_stats {
 	uint64_t disk_bytes, raw_bytes, memory_bytes, cells, tombstones, seq;
+	uint64_t changes_disk_bytes, changes_memory_bytes; /* of changes; no other number includes them */
 	unsigned files, memtables;
 	bool behind; /* writers are slowed down because too many files of one group wait for a merging compaction */
 	const char *state;

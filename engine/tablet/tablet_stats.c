@@ -38,6 +38,14 @@ static int mem_usage_count_shared(struct tablet *t, struct vmem *m, struct mem_u
 	return err;
 }
 
+/* Of a memtable that is shared since a split, changes have no counts of their own: the tablet's part is that of the cells. */
+static uint64_t tablet_mem_changes(const struct vmem *m, const struct mem_usage *u)
+{
+	const uint64_t bytes = m->changes ? memtable_bytes(m->changes) : 0;
+
+	return u == &m->usage ? bytes : usage_below(bytes, mem_usage_bytes(u), mem_usage_bytes(&m->usage));
+}
+
 /*
  * Sets *out to the entries by family, and *memory to the bytes, of the tablet's
  * part of memtable i of a view.  The part of a memtable that is shared since a
@@ -101,6 +109,7 @@ void tablet_get_stats(struct tablet *t, struct tablet_stats *s)
 		if (tablet_mem_usage(t, snap.view, i, &u, &memory))
 			u = &snap.view->mems[i]->usage;
 		st.memory_bytes += memory;
+		st.changes_memory_bytes += tablet_mem_changes(snap.view->mems[i], u);
 		MEM_USAGE_EACH(f, u)
 		{
 			st.cells += f->cells;
@@ -119,6 +128,10 @@ void tablet_get_stats(struct tablet *t, struct tablet_stats *s)
 		st.cells += file_part_share(&p, f->meta.cells);
 		st.tombstones += file_part_share(&p, f->meta.tombstones);
 	}
+	/* The rows of a file of changes are not in order, so the tablets that share it count equal parts, until they have merged it. */
+	for (unsigned i = snap.view->file_count; i < view_all_files(snap.view); i++)
+		if (!vfile_empty(snap.view->files[i]))
+			st.changes_disk_bytes += snap.view->files[i]->meta.bytes / sst_shares(snap.view->files[i]->sst);
 	snap_put(&snap);
 	tablet_leave(t);
 	*s = st;

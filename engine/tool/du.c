@@ -11,7 +11,8 @@
 
 static void print_usage(const struct tfs_usage *u, const char *name)
 {
-	printf("%llu\t%llu\t%s\n", (unsigned long long)(u->disk_bytes + u->memory_bytes), (unsigned long long)u->cells, name);
+	printf("%llu\t%llu\t%s\n", (unsigned long long)(u->disk_bytes + u->memory_bytes + u->changes_bytes),
+		(unsigned long long)u->cells, name);
 }
 
 /* ---- a table ---- */
@@ -70,6 +71,7 @@ static int add_table(struct tfs_store *s, const char *path, const char *name, st
 	print_usage(&u, text("%s/%s", path, name));
 	sum->disk_bytes += u.disk_bytes;
 	sum->memory_bytes += u.memory_bytes;
+	sum->changes_bytes += u.changes_bytes;
 	sum->cells += u.cells;
 	return 0;
 }

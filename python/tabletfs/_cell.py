@@ -113,6 +113,8 @@ class Usage(NamedTuple):
     memory_bytes: int
     cells: int
     tombstones: int
+    changes_bytes: int
+    """Of the changes that are kept, on disk and in memory; no other number counts them."""
 
 
 class Tablet(NamedTuple):
@@ -128,7 +130,7 @@ class Tablet(NamedTuple):
 
 
 def usage_of(u: Any) -> Usage:
-    return Usage(u.disk_bytes, u.raw_bytes, u.memory_bytes, u.cells, u.tombstones)
+    return Usage(u.disk_bytes, u.raw_bytes, u.memory_bytes, u.cells, u.tombstones, u.changes_bytes)
 
 
 def tablet_of(t: Any) -> Tablet:

@@ -124,6 +124,7 @@ static int serve_info(struct server *s, struct served_tablet *served, const stru
 		.disk_bytes = st.disk_bytes,
 		.raw_bytes = st.raw_bytes,
 		.memory_bytes = st.memory_bytes,
+		.changes_bytes = st.changes_disk_bytes + st.changes_memory_bytes,
 		.cells = st.cells,
 		.tombstones = st.tombstones,
 		.files = st.files,

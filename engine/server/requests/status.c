@@ -366,6 +366,7 @@ struct table_numbers {
 	struct store_schema *schema;
 	uint64_t tablets, sstables, traffic[TABLE_TRAFFIC];
 	uint64_t quota_used; /* on all servers */
+	uint64_t changes_bytes;
 	struct tablet_family all;
 	struct tablet_family *families; /* by id */
 	unsigned family_count;
@@ -418,6 +419,7 @@ static int add_tablet(struct table_numbers *t, struct tablet *tablet)
 	add_stats(&t->all, &all);
 	t->tablets++;
 	t->sstables += st.files;
+	t->changes_bytes += st.changes_disk_bytes + st.changes_memory_bytes;
 	if (!t->schema || t->unread)
 		return 0;
 	err = tablet_families(tablet, &v, &n);
@@ -527,6 +529,11 @@ static int put_tables_metrics(struct buf *out, const struct table_numbers *v, un
 		for (unsigned i = 0; i < n && !err; i++)
 			err = put_family_metrics(out, m, &v[i]);
 	}
+	if (!err)
+		err = put_help(out, "table", "changes_bytes", "bytes of the changes that are kept, on disk and in memory", "gauge");
+	for (unsigned i = 0; i < n && !err; i++)
+		if (v[i].schema)
+			err = put_table_metric(out, "changes_bytes", &v[i], v[i].changes_bytes);
 	if (!err)
 		err = put_quota_metrics(out, v, n);
 	return err ? err : put_traffic_metrics(out, v, n);

@@ -48,8 +48,8 @@ static void flush_largest(struct task *t)
 		if (list[i]->kind != KIND_USER)
 			continue;
 		tablet_get_stats(list[i]->tablet, &st);
-		if (st.memory_bytes > most) {
-			most = st.memory_bytes;
+		if (st.memory_bytes + st.changes_memory_bytes > most) {
+			most = st.memory_bytes + st.changes_memory_bytes;
 			largest = list[i];
 		}
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Quotas of tables.  A table whose schema has a quota accepts no puts when it has as many
- * bytes.  Its size is what tfs_usage shows: its SSTables and its memtables, on all servers.
+ * bytes.  Its size is what tfs_usage shows: its SSTables, its memtables and its changes, on all servers.
  *
  * Every LOOK_US this server adds up the sizes of its own tablets and of those in the lists
  * of the other servers (TS_LIST).  Between two looks it adds the bytes that it accepts.
@@ -87,7 +87,7 @@ static int sizes_add_server(void *arg, uint64_t incarnation, struct tablet_servi
 		z->partial = true;
 	else
 		for (unsigned i = 0; i < a.tablet_count; i++)
-			sizes_add(z, a.tablets[i].table, a.tablets[i].bytes);
+			sizes_add(z, a.tablets[i].table, a.tablets[i].bytes + a.tablets[i].changes_bytes);
 	ts_answer_fini(&a);
 	return 0;
 }
@@ -101,7 +101,7 @@ static int sizes_add_own(struct sizes *z)
 
 	for (unsigned i = 0; i < count && !err; i++) {
 		tablet_get_stats(list[i]->tablet, &st);
-		sizes_add(z, list[i]->table, st.disk_bytes + st.memory_bytes);
+		sizes_add(z, list[i]->table, st.disk_bytes + st.memory_bytes + st.changes_disk_bytes + st.changes_memory_bytes);
 	}
 	served_list_put(list, count);
 	return err;

@@ -432,9 +432,9 @@ int served_sum(struct server *s, struct served_sums *out)
 		return err;
 	for (unsigned i = 0; i < sums.tablets; i++) {
 		tablet_get_stats(list[i]->tablet, &st);
-		sums.memory_bytes += st.memory_bytes;
+		sums.memory_bytes += st.memory_bytes + st.changes_memory_bytes;
 		if (list[i]->kind != KIND_USER || !list[i]->user_table->frozen)
-			used += st.disk_bytes;
+			used += st.disk_bytes + st.changes_disk_bytes;
 		if (list[i]->kind != KIND_USER || list[i]->user_table->frozen)
 			continue;
 		sums.user_files += st.files;

@@ -29,6 +29,7 @@ int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 			.assignment = list[i]->assignment,
 			.server = s->o.incarnation,
 			.bytes = st.disk_bytes + st.memory_bytes,
+			.changes_bytes = st.changes_disk_bytes + st.changes_memory_bytes,
 			.reads = rate.reads_second,
 			.writes = rate.writes_second,
 			.age_us = monotonic_us() - list[i]->made_us,
