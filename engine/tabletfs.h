@@ -884,6 +884,11 @@ TFS_API int tfs_feed_open(struct tfs_table *t, const char *token, int64_t from_u
  * The order is that of times of commit.  Changes of families that the user of the handle may not read are left out.
  */
 TFS_API int tfs_feed_next(struct tfs_feed *f, struct tfs_feed_change *change) TFS_CHECKED;
+/*
+ * Returns true if the next change has been received.  If not, tfs_feed_next asks the servers and may wait for them, so a
+ * reader that collects changes passes them on first.
+ */
+TFS_API bool tfs_feed_at_hand(struct tfs_feed *f);
 /* All changes that were committed before tfs_feed_open have a time of commit up to this one. */
 TFS_API int64_t tfs_feed_opened_us(const struct tfs_feed *f);
 /* The token from which a reader continues behind the changes so far; valid until the next call. */

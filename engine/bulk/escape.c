@@ -86,6 +86,20 @@ int text_escape(struct tfs_bytes s, struct buf *out)
 	return 0;
 }
 
+int text_number(int64_t v, struct buf *out)
+{
+	uint64_t left = v < 0 ? -(uint64_t)v : (uint64_t)v;
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	do
+		digits[--at] = (char)('0' + left % 10);
+	while (left /= 10);
+	if (v < 0)
+		digits[--at] = '-';
+	return buf_append(out, digits + at, sizeof(digits) - at);
+}
+
 static int hex_value(uint8_t c)
 {
 	if (c >= '0' && c <= '9')

@@ -33,11 +33,14 @@ static bool has_time(const struct tfs_feed_change *c)
 
 static int append_tsv(const struct tfs_feed_change *c, struct buf *out)
 {
-	if (buf_printf(out, "%s\t%lld\t%s\t", c->token, (long long)c->commit_us, kinds[c->kind]) ||
+	const char *kind = kinds[c->kind];
+
+	if (buf_append(out, c->token, strlen(c->token)) || buf_u8(out, '\t') || text_number(c->commit_us, out) ||
+		buf_u8(out, '\t') || buf_append(out, kind, strlen(kind)) || buf_u8(out, '\t') ||
 		(has_row(c) && text_escape(c->row, out)) || buf_u8(out, '\t') ||
-		(c->family && buf_printf(out, "%s%s", c->family, has_column(c) ? ":" : "")) ||
+		(c->family && buf_append(out, c->family, strlen(c->family))) || (c->family && has_column(c) && buf_u8(out, ':')) ||
 		(has_column(c) && text_escape(c->qualifier, out)) || buf_u8(out, '\t') ||
-		(has_time(c) && buf_printf(out, "%lld", (long long)c->ts)) || buf_u8(out, '\t') ||
+		(has_time(c) && text_number(c->ts, out)) || buf_u8(out, '\t') ||
 		(c->kind == TFS_FEED_SET && text_escape(c->value, out)) || buf_u8(out, '\n'))
 		return -ENOMEM;
 	return 0;

@@ -5,15 +5,19 @@
 #include "engine/bulk/escape.h"
 #include "engine/bulk/json.h"
 
+#include <errno.h>
+
 int line_name(const struct tfs_cell *c, struct buf *out)
 {
 	int err = text_escape(c->row, out);
 
-	if (!err)
-		err = buf_printf(out, "\t%s:", c->family);
+	if (!err && (buf_u8(out, '\t') || buf_append(out, c->family, strlen(c->family)) || buf_u8(out, ':')))
+		err = -ENOMEM;
 	if (!err)
 		err = text_escape(c->qualifier, out);
-	return err ? err : buf_printf(out, "\t%lld", (long long)c->ts);
+	if (!err)
+		err = buf_u8(out, '\t');
+	return err ? err : text_number(c->ts, out);
 }
 
 static int begin_tsv(const struct tfs_cell *c, struct buf *out)

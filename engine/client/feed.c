@@ -65,10 +65,27 @@ struct tfs_feed {
 
 /* ---- tokens ---- */
 
+/* Writes v, with at least so many digits, and the character behind it.  Each change has a token, and snprintf takes 10 times as long. */
+static char *put_hex(char *to, uint64_t v, unsigned least, char behind)
+{
+	unsigned n = 1;
+
+	while (n < 16 && (n < least || v >> (4 * n)))
+		n++;
+	for (unsigned i = n; i > 0; i--, v >>= 4)
+		to[i - 1] = "0123456789abcdef"[v & 15];
+	to[n] = behind;
+	return to + n + 1;
+}
+
 const char *tfs_feed_token(struct tfs_feed *f)
 {
-	snprintf(f->token, sizeof(f->token), "%016llx-%x-%x-%llx-%llx", (unsigned long long)f->store, f->t->id, f->tablets,
-		(unsigned long long)f->stamp, (unsigned long long)f->count);
+	char *to = put_hex(f->token, f->store, 16, '-');
+
+	to = put_hex(to, f->t->id, 1, '-');
+	to = put_hex(to, f->tablets, 1, '-');
+	to = put_hex(to, (uint64_t)f->stamp, 1, '-');
+	(void)put_hex(to, f->count, 1, 0);
 	return f->token;
 }
 
@@ -326,7 +343,7 @@ static void set_token(struct tfs_feed *f, struct tfs_feed_change *out)
 	out->token = tfs_feed_token(f);
 }
 
-/* Returns 1 and the next change of the round, 0 at the end of the round, -errno. */
+/* Returns 1 and the next change of the round, 0 at the end of the round, -errno.  out NULL: passes only changes that are hidden. */
 static int round_next(struct tfs_feed *f, struct tfs_feed_change *out)
 {
 	struct feed_answer *x;
@@ -337,6 +354,8 @@ static int round_next(struct tfs_feed *f, struct tfs_feed_change *out)
 			f->stamp = x->next.c.stamp;
 			f->count = f->skip = 0;
 		}
+		if (!out && !f->skip && !x->next.hidden)
+			return 1;
 		if (f->skip) {
 			f->skip--;
 		} else {
@@ -442,6 +461,11 @@ static int feed_step(struct tfs_feed *f, struct tfs_feed_change *change)
 		if (!full && rounds >= ROUNDS_AT_ONCE)
 			(void)usleep(PAUSE_US); /* the clock of a server is behind that of another */
 	}
+}
+
+bool tfs_feed_at_hand(struct tfs_feed *f)
+{
+	return f->truncated || round_next(f, NULL) != 0;
 }
 
 int tfs_feed_next(struct tfs_feed *f, struct tfs_feed_change *change)

@@ -133,19 +133,21 @@ static int changes_add(struct tablet_changes *c, struct iter *it, const struct c
 		.hidden = hidden};
 	const bool first = !out->n;
 	uint64_t n = hidden ? 0 : it->size - c->offset;
-	void *bytes;
-	int err;
+	void *bytes = NULL;
+	int err = 0;
 
 	if (!hidden && c->offset > it->size)
 		return -EINVAL;
 	if (!first && out->n + n > c->bytes)
 		return 1;
 	n = n > c->bytes ? c->bytes : n;
-	bytes = n ? malloc(n) : NULL;
-	if (n && !bytes)
-		return -ENOMEM;
-	err = n ? iter_read(it, c->offset, n, bytes) : 0;
-	s.value = tfs_bytes_of(bytes, n);
+	if (it->value && n) {
+		s.value = tfs_bytes_of(it->value + c->offset, n);
+	} else if (n) {
+		bytes = malloc(n);
+		err = bytes ? iter_read(it, c->offset, n, bytes) : -ENOMEM;
+		s.value = tfs_bytes_of(bytes, n);
+	}
 	if (!err)
 		err = sent_change_append(out, &s);
 	free(bytes);

@@ -172,13 +172,19 @@ static int changes_add(struct changes_state *st, const struct tfs_feed_change *c
 	return err;
 }
 
+/* A reader that follows gets the lines that are there before the servers are asked for more. */
+static bool changes_wait(struct changes_state *st)
+{
+	return st->follows && st->out.text.n > st->out.at && !tfs_feed_at_hand(st->feed);
+}
+
 /* Adds lines until there are enough bytes, or no change is there. */
 static int changes_fill(struct changes_state *st, size_t enough)
 {
 	struct tfs_feed_change change;
 	int r = st->failed;
 
-	while (!r && !st->ended && st->out.text.n < enough && (r = tfs_feed_next(st->feed, &change)) > 0) {
+	while (!r && !st->ended && st->out.text.n < enough && !changes_wait(st) && (r = tfs_feed_next(st->feed, &change)) > 0) {
 		st->ended = !st->follows && change.commit_us > tfs_feed_opened_us(st->feed);
 		if (!st->ended)
 			r = st->failed = changes_add(st, &change);
@@ -196,7 +202,7 @@ static int changes_read(struct sequential *s, void *buf, size_t n, size_t *got)
 	int r;
 
 	unread_trim(&st->out, n);
-	r = changes_fill(st, st->out.at + (st->follows ? 1 : n));
+	r = changes_fill(st, st->out.at + n);
 	*got = unread_take(&st->out, buf, n);
 	if (st->out.at == st->out.text.n && st->out.text.cap > LINES_FREE)
 		changes_drop_lines(st);

@@ -14,6 +14,11 @@ int tfs_feed_next(struct tfs_feed *f, struct tfs_feed_change *change)
 	return 0;
 }
 
+bool tfs_feed_at_hand(struct tfs_feed *f)
+{
+	return false;
+}
+
 int64_t tfs_feed_opened_us(const struct tfs_feed *f)
 {
 	return 0;

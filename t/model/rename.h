@@ -31,6 +31,7 @@
 #define tfs_watch model_watch
 #define tfs_unwatch model_unwatch
 #define tfs_feed_open model_feed_open
+#define tfs_feed_at_hand model_feed_at_hand
 #define tfs_feed_next model_feed_next
 #define tfs_feed_opened_us model_feed_opened_us
 #define tfs_feed_token model_feed_token
