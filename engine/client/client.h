@@ -55,6 +55,12 @@ struct client_options {
 };
 /* The rows of a table, by the id of its tablets, may have changed; 0: of any.  Wakes the readers of their changes. */
 void waiters_wake(struct tfs_store *s, uint32_t tablets);
+struct waiter;
+/* From now on waiters_wake finds w.  Call it before the changes are read. */
+void waiter_add(struct tfs_store *s, struct waiter *w);
+void waiter_remove(struct tfs_store *s, struct waiter *w);
+/* The caller holds the store's lock.  Its fn is called, if it has one. */
+void waiter_wake(struct tfs_store *s, struct waiter *w);
 int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
 /*
  * Other processes have changed the store.  notice: a packed NOTICE (rpc/hello.h), and its number.  told: all
@@ -87,27 +93,31 @@ struct tfs_table {
 };
 struct task_pool;
 struct watch;
-/* A reader of changes that waits for more.  Guarded by the store's lock. */
+/*
+ * A reader of changes.  While it has read all of them it is in the list of its table's tablets (WAITER_LISTS), so that
+ * a mutation finds the readers of its table alone, and looks at no list if its table has none.  Guarded by the store's lock.
+ */
 struct waiter {
 	struct waiter *next;
 	uint32_t tablets; /* of the table that it reads */
-	bool ready;       /* there may be more */
+	bool listed;      /* set until there may be more */
 	void (*fn)(void *arg);
 	void *arg;
 };
+enum { WAITER_LISTS = 256 }; /* a reader is in the list of its tablets' id modulo this */
 struct tfs_store {
 	struct client_options o;
-	uint64_t number;                /* of reason_store(), for tfs_error */
-	uint32_t forks;                 /* process_forks() when it was opened */
-	struct mutex lock;              /* RANK_CLIENT; not held during a call of a service */
-	struct mutex config_lock;       /* RANK_CLIENT; guards o.options, and is held while they are changed */
-	struct tfs_table *tables;       /* by id; guarded by lock */
-	struct task_pool *batches;      /* the pool of the batches without threads of their own; guarded by lock */
-	unsigned batch_count;           /* number of these batches; the pool exists while it is not 0 */
-	struct watch *watch;            /* watch.c; guarded by lock */
-	struct waiter *_Atomic waiters; /* guarded by lock, but may be compared with NULL without it */
-	struct cond waits;              /* a waiter has become ready */
-	unsigned handles;               /* the sum of refs in `tables`; guarded by lock; tfs_close returns -EBUSY unless it is 0 */
+	uint64_t number;           /* of reason_store(), for tfs_error */
+	uint32_t forks;            /* process_forks() when it was opened */
+	struct mutex lock;         /* RANK_CLIENT; not held during a call of a service */
+	struct mutex config_lock;  /* RANK_CLIENT; guards o.options, and is held while they are changed */
+	struct tfs_table *tables;  /* by id; guarded by lock */
+	struct task_pool *batches; /* the pool of the batches without threads of their own; guarded by lock */
+	unsigned batch_count;      /* number of these batches; the pool exists while it is not 0 */
+	struct watch *watch;       /* watch.c; guarded by lock */
+	struct cond waits;         /* a waiter was taken out of its list */
+	unsigned handles;          /* the sum of refs in `tables`; guarded by lock; tfs_close returns -EBUSY unless it is 0 */
+	struct waiter *_Atomic waiters[WAITER_LISTS]; /* guarded by lock, but may be compared with NULL without it */
 };
 /* Returns true in a child of the process that opened the store.  Calls are refused there with -EPERM, and its close does nothing. */
 static inline bool store_is_parents(const struct tfs_store *s)

@@ -380,6 +380,7 @@ static int table_change(struct tfs_feed *f, struct tfs_feed_change *out)
 	*out = (struct tfs_feed_change){.kind = TFS_FEED_TRUNCATE, .ts = INT64_MAX, .commit_us = f->stamp};
 	s = f->truncated ? table_schema(f->t) : table_new_tablets(f->t, f->tablets);
 	if (s) {
+		waiter_remove(f->t->store, &f->waiter);
 		f->tablets = f->waiter.tablets = schema_public(s)->tablets_id;
 		schema_put(s);
 		err = set_place(f, 2);
@@ -427,9 +428,7 @@ static int feed_step(struct tfs_feed *f, struct tfs_feed_change *change)
 		return table_change(f, change);
 	for (unsigned rounds = 0;; rounds++) {
 		if (!f->n) {
-			mutex_lock(&f->t->store->lock);
-			f->waiter.ready = false;
-			mutex_unlock(&f->t->store->lock);
+			waiter_add(f->t->store, &f->waiter);
 			r = round_ask(f, &low_us, &until_us);
 			if (r == -TABLE_DROPPED)
 				return table_change(f, change);
@@ -453,9 +452,7 @@ static int feed_step(struct tfs_feed *f, struct tfs_feed_change *change)
 			return user_errno(r);
 		if (!full && rounds >= ROUNDS_MOST) {
 			/* A caller that waits must come back: no write tells it that the clock of that server has moved. */
-			mutex_lock(&f->t->store->lock);
-			f->waiter.ready = true;
-			mutex_unlock(&f->t->store->lock);
+			waiter_remove(f->t->store, &f->waiter);
 			return 0;
 		}
 		if (!full && rounds >= ROUNDS_AT_ONCE)
@@ -482,7 +479,7 @@ int tfs_feed_wait(struct tfs_feed *f, bool (*stop)(void *arg), void *arg)
 	int err = 0;
 
 	mutex_lock(&s->lock);
-	while (!f->waiter.ready && !err) {
+	while (f->waiter.listed && !err) {
 		if (!stop) {
 			cond_wait(&s->waits, &s->lock);
 			continue;
@@ -503,7 +500,7 @@ void tfs_feed_notify(struct tfs_feed *f, void (*fn)(void *arg), void *arg)
 	mutex_lock(&s->lock);
 	f->waiter.fn = fn;
 	f->waiter.arg = arg;
-	if (fn && f->waiter.ready) {
+	if (fn && !f->waiter.listed) {
 		f->waiter.fn = NULL;
 		fn(arg);
 	}
@@ -511,31 +508,6 @@ void tfs_feed_notify(struct tfs_feed *f, void (*fn)(void *arg), void *arg)
 }
 
 /* ---- opening ---- */
-
-static void waiter_add(struct tfs_feed *f)
-{
-	struct tfs_store *s = f->t->store;
-
-	mutex_lock(&s->lock);
-	f->waiter.next = s->waiters;
-	s->waiters = &f->waiter;
-	mutex_unlock(&s->lock);
-}
-
-static void waiter_remove(struct tfs_feed *f)
-{
-	struct tfs_store *s = f->t->store;
-	struct waiter *w;
-
-	mutex_lock(&s->lock);
-	w = s->waiters;
-	if (w == &f->waiter)
-		s->waiters = w->next;
-	for (; w && w != &f->waiter; w = w->next)
-		if (w->next == &f->waiter)
-			w->next = f->waiter.next;
-	mutex_unlock(&s->lock);
-}
 
 /* Finds the place of from_us; or checks that the place of a token is kept. */
 static int find_place(struct tfs_feed *f, const char *token, int64_t from_us)
@@ -593,7 +565,6 @@ int tfs_feed_open(struct tfs_table *t, const char *token, int64_t from_us, struc
 	f->store = load_be64(key);
 	f->schema = table_schema(t);
 	f->tablets = f->waiter.tablets = schema_public(f->schema)->tablets_id;
-	waiter_add(f);
 	if (is_snapshot(t))
 		err = table_why(t, -EOPNOTSUPP, "a snapshot has no changes");
 	if (!err && t->store->o.watch)
@@ -605,6 +576,7 @@ int tfs_feed_open(struct tfs_table *t, const char *token, int64_t from_us, struc
 		err = find_place(f, token, from_us);
 	/* The first round shows if the place is kept. */
 	if (!err && !f->truncated) {
+		waiter_add(t->store, &f->waiter);
 		err = round_ask(f, &low_us, &until_us);
 		if (err == -TABLE_DROPPED)
 			err = 0;
@@ -628,7 +600,7 @@ void tfs_feed_free(struct tfs_feed *f)
 {
 	if (!f)
 		return;
-	waiter_remove(f);
+	waiter_remove(f->t->store, &f->waiter);
 	answers_reset(f);
 	free(f->v);
 	schema_put(f->schema);

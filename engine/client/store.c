@@ -64,26 +64,81 @@ int tfs_close(struct tfs_store *s)
 	return err;
 }
 
-void waiters_wake(struct tfs_store *s, uint32_t tablets)
-{
-	bool any = false;
+/* ---- readers of changes that wait ---- */
 
-	if (!s->waiters)
+static struct waiter *_Atomic *waiters_of(struct tfs_store *s, uint32_t tablets)
+{
+	return &s->waiters[tablets % WAITER_LISTS];
+}
+
+void waiter_add(struct tfs_store *s, struct waiter *w)
+{
+	struct waiter *_Atomic *list = waiters_of(s, w->tablets);
+
+	mutex_lock(&s->lock);
+	if (!w->listed) {
+		w->listed = true;
+		w->next = *list;
+		*list = w;
+	}
+	mutex_unlock(&s->lock);
+}
+
+/* The caller holds the store's lock. */
+static void waiter_take_out(struct tfs_store *s, struct waiter *w)
+{
+	struct waiter *_Atomic *list = waiters_of(s, w->tablets), *before = *list;
+
+	if (before == w)
+		*list = w->next;
+	for (; before && before != w; before = before->next)
+		if (before->next == w)
+			before->next = w->next;
+	w->listed = false;
+}
+
+void waiter_remove(struct tfs_store *s, struct waiter *w)
+{
+	mutex_lock(&s->lock);
+	if (w->listed)
+		waiter_take_out(s, w);
+	mutex_unlock(&s->lock);
+}
+
+void waiter_wake(struct tfs_store *s, struct waiter *w)
+{
+	void (*fn)(void *arg) = w->fn;
+
+	waiter_take_out(s, w);
+	w->fn = NULL;
+	if (fn)
+		fn(w->arg);
+	cond_broadcast(&s->waits);
+}
+
+/*
+ * A reader adds itself before it reads, and a mutation has been published before it looks here.  So if the mutation does not
+ * find the reader, the reader finds the mutation: both have used the locks of the tablet in between.
+ */
+static void waiters_wake_list(struct tfs_store *s, uint32_t list, uint32_t tablets)
+{
+	if (!s->waiters[list])
 		return;
 	mutex_lock(&s->lock);
-	for (struct waiter *w = s->waiters; w; w = w->next) {
-		void (*fn)(void *arg) = w->fn;
-
-		if (w->ready || (tablets && w->tablets != tablets))
-			continue;
-		any = w->ready = true;
-		w->fn = NULL;
-		if (fn)
-			fn(w->arg);
+	for (struct waiter *w = s->waiters[list], *next; w; w = next) {
+		next = w->next;
+		if (!tablets || w->tablets == tablets)
+			waiter_wake(s, w);
 	}
-	if (any)
-		cond_broadcast(&s->waits);
 	mutex_unlock(&s->lock);
+}
+
+void waiters_wake(struct tfs_store *s, uint32_t tablets)
+{
+	if (tablets)
+		waiters_wake_list(s, tablets % WAITER_LISTS, tablets);
+	for (uint32_t i = 0; i < WAITER_LISTS && !tablets; i++)
+		waiters_wake_list(s, i, 0);
 }
 
 int tfs_sync(struct tfs_store *s)

@@ -420,6 +420,69 @@ static void test_truncation(void **state)
 	close_store();
 }
 
+/* ---- readers that wait ---- */
+
+static void count_call(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+/* Reads what there is, and waits. */
+static void wait_for_more(struct tfs_feed *f, unsigned *calls)
+{
+	struct tfs_feed_change c;
+
+	while (tfs_feed_next(f, &c) > 0)
+		;
+	assert_false(tfs_feed_at_hand(f));
+	tfs_feed_notify(f, count_call, calls);
+}
+
+/* A mutation calls the readers of its table that wait, once, and no other. */
+static void test_waiters(void **state)
+{
+	struct tfs_table *first, *other;
+	struct tfs_feed *f, *g, *of_other;
+	unsigned f_calls = 0, g_calls = 0, other_calls = 0;
+	struct tfs_feed_change c;
+
+	open_store();
+	set_schema();
+	first = table;
+	assert_int_equal(tfs_table_create(store, "other", 0, 0, 0755), 0);
+	assert_int_equal(tfs_table_open(store, "other", &other), 0);
+	table = other;
+	set_schema();
+	of_other = open_feed(NULL);
+	table = first;
+	f = open_feed(NULL);
+	g = open_feed(NULL);
+	wait_for_more(f, &f_calls);
+	wait_for_more(g, &g_calls);
+	wait_for_more(of_other, &other_calls);
+	for (int i = 1; i <= 2; i++)
+		assert_int_equal(store_put(first, TFS_S("row"), "f", TFS_S("q"), tfs_at(i), TFS_S("x"), 0), 0);
+	assert_true(f_calls == 1 && g_calls == 1 && other_calls == 0);
+	assert_int_equal(tfs_feed_next(f, &c), 1);
+	assert_true(tfs_feed_at_hand(f));
+	wait_for_more(f, &f_calls);
+	assert_int_equal(store_put(other, TFS_S("row"), "f", TFS_S("q"), tfs_at(1), TFS_S("x"), 0), 0);
+	assert_true(f_calls == 1 && other_calls == 1);
+	assert_int_equal(tfs_table_truncate(first, NULL), 0); /* new tablets */
+	assert_int_equal(f_calls, 2);
+	assert_int_equal(tfs_feed_next(f, &c), 1);
+	assert_int_equal(c.kind, TFS_FEED_TRUNCATE);
+	wait_for_more(f, &f_calls);
+	assert_int_equal(store_put(first, TFS_S("row"), "f", TFS_S("q"), tfs_at(1), TFS_S("x"), 0), 0);
+	assert_int_equal(f_calls, 3);
+	assert_int_equal(tfs_feed_wait(f, NULL, NULL), 0);
+	tfs_feed_free(g);
+	tfs_feed_free(f);
+	tfs_feed_free(of_other);
+	tfs_table_close(other);
+	close_store();
+}
+
 /* ---- a tablet that nobody writes to ---- */
 
 static bool keeps_changes(const char *row)
@@ -508,6 +571,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_truncation, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_waiters, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_quiet_tablet, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_full_disk, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_memory, setup_options, test_dir_teardown),
