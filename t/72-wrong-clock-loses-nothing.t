@@ -112,6 +112,31 @@ fake 0
 faked_mount
 is "$(cells)" 0 "  is removed"
 unmount_store
+# Times of commit of a table with changes stay ahead when the clock was; the log and the status say so.
+is_ahead() { grep '^attention ' "$M/.tabletfs/status" | grep -v '^attention *none' | grep -c "table $1: its newest time of commit, .* is 59 d 2[0-9] h ahead of the clock, and later ones follow it"; }
+fake 60
+faked_mount
+echo confirm-clock >"$M/.tabletfs/ctl"
+mkdir "$M/followed" "$M/plain"
+echo 'changes = "900d"; families = ({name = "f";});' >"$M/followed/.schema"
+echo 'families = ({name = "f";});' >"$M/plain/.schema"
+for t in followed plain; do printf 'r\tf:q\t5\tx\n' >"$M/$t/.import"; done
+is "$(is_ahead followed)" 0 "times of commit follow a clock that is ahead"
+echo flush >"$M/followed/.ctl"
+unmount_store
+fake 0
+faked_mount
+echo confirm-clock >"$M/.tabletfs/ctl"
+is "$(is_ahead followed)" 1 "  and stay: the status names the table and the time"
+ok "  a line in the log does" grep -q 'table followed: its newest time of commit, .* is 59 d 23 h ahead of the clock; until' "$M/.tabletfs/log"
+is "$(is_ahead plain)" 0 "  but not a table that keeps no changes"
+printf 'r\tf:q\t6\ty\n' >"$M/followed/.import"
+is "$(cut -f 7 "$M/followed/.changes/from=start/.tsv" | tr '\n' ' ')" "x y " "  and the order of changes holds"
+echo truncate >"$M/followed/.ctl"
+rmdir "$M/followed"
+is "$(is_ahead followed)" 0 "  until the table is dropped"
+unmount_store
+
 # A table or family that only looks empty is not removed, and no salt takes effect in it.
 kept() { cat "$M/$1" 2>/dev/null || echo nothing; }
 salted() { grep -q "table salted: it is empty: salt = 4 takes effect" "$M/.tabletfs/log"; }

@@ -6,7 +6,7 @@ libserver_a_SOURCES = %D%/server.h %D%/internal.h \
 	%D%/tables/set.h %D%/tables/tables.h \
 	%D%/tables/tables.c %D%/tables/set.c %D%/tables/schemas.c %D%/tables/access.c %D%/tables/quota.c %D%/tables/find.c \
 	%D%/storage/storage.h \
-	%D%/storage/environment.c %D%/storage/fence.c %D%/storage/clock.c %D%/storage/files.c %D%/storage/logs.c %D%/storage/space.c \
+	%D%/storage/environment.c %D%/storage/fence.c %D%/storage/clock.c %D%/storage/ahead.c %D%/storage/files.c %D%/storage/logs.c %D%/storage/space.c \
 	%D%/tablets/tablets.h \
 	%D%/tablets/metadata_edits.c %D%/tablets/served.c %D%/tablets/seal.c %D%/tablets/sorter.c %D%/tablets/replay.c %D%/tablets/load.c %D%/tablets/split.c %D%/tablets/merge.c \
 	%D%/tablets/unload.c %D%/tablets/retire.c %D%/tablets/list.c %D%/tablets/copy.c \

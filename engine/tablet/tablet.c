@@ -189,7 +189,7 @@ static int tablet_first_view(struct tablet *t, const struct tablet_params *p)
 		if (f->seq_max >= t->next_seq)
 			t->next_seq = f->seq_max + 1;
 		if (f->group == TABLET_GROUP_CHANGES) /* later changes of a row must have later times */
-			clock_raise_commit(p->env->clock, f->newest_us);
+			tablet_raise_commit(t, f->newest_us);
 		else if (f->newest_us >= f->oldest_us && f->newest_us > t->loaded_newest_us)
 			t->loaded_newest_us = f->newest_us;
 	}
@@ -199,6 +199,14 @@ static int tablet_first_view(struct tablet *t, const struct tablet_params *p)
 	}
 	(void)!view_swap(t, v); /* there was no old view */
 	return 0;
+}
+
+/* The caller holds t->lock, unless no other thread uses t yet. */
+void tablet_raise_commit(struct tablet *t, int64_t us)
+{
+	if (us > t->newest_commit_us)
+		t->newest_commit_us = us;
+	clock_raise_commit(t->env->clock, us);
 }
 
 int tablet_new(const struct tablet_params *p, struct tablet **out)
@@ -219,7 +227,7 @@ int tablet_new(const struct tablet_params *p, struct tablet **out)
 	t->major_us = p->major_us ? p->major_us : clock_now(p->env->clock);
 	t->major_unset = !p->major_us;
 	t->changes_low_us = p->changes_low_us;
-	clock_raise_commit(p->env->clock, p->changes_low_us);
+	tablet_raise_commit(t, p->changes_low_us);
 	t->next_seq = p->seq_mark + 1;
 	t->loaded_newest_us = INT64_MIN;
 	t->writers_tail = &t->writers;

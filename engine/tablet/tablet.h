@@ -294,6 +294,8 @@ struct tablet_changes {
  * -TABLET_MOVED, -TABLET_TAKEN, -TABLET_STOPPED as tablet_mutate.
  */
 int tablet_changes(struct tablet *t, struct tablet_changes *c, struct buf *out) TFS_MUST;
+/* At or above the time of commit of each change that is kept; 0: none are kept. */
+int64_t tablet_newest_commit(struct tablet *t);
 
 /*
  * A scan within the tablet.  It returns each row as of one instant.  If its

@@ -76,7 +76,7 @@ static struct view *change_publish(struct tablet *t, struct tablet_change *c, st
 		t->major_unset = false;
 	}
 	if (c->edit.set_changes)
-		t->changes_low_us = c->edit.changes_low_us;
+		tablet_raise_commit(t, t->changes_low_us = c->edit.changes_low_us);
 	return old;
 }
 

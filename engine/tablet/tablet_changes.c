@@ -48,6 +48,11 @@ int64_t tablet_changes_low(struct tablet *t)
 	return low;
 }
 
+int64_t tablet_newest_commit(struct tablet *t)
+{
+	return tablet_changes_low(t) ? t->newest_commit_us : 0;
+}
+
 /* ---- reading ---- */
 
 /* Waits for the commits under way, and takes a snapshot, which has all changes above c->low_us. */

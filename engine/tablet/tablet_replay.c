@@ -107,7 +107,7 @@ int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_recor
 	redo->next_lsn = next;
 	t->published = t->next_seq - 1;
 	if (p.keeps_changes)
-		clock_raise_commit(t->env->clock, latest_us);
+		tablet_raise_commit(t, latest_us);
 	vmem_account(t->view->mems[0]);
 unlock:
 	mutex_unlock(&t->lock);

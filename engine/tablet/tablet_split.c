@@ -200,6 +200,7 @@ void tablet_split_inherit(struct tablet *parent, struct tablet *child)
 	mutex_lock(&parent->lock);
 	raise_time(&child->loaded_newest_us, parent->loaded_newest_us);
 	raise_time(&child->freeze_us, parent->freeze_us);
+	tablet_raise_commit(child, parent->newest_commit_us);
 	if (parent->next_seq > child->next_seq)
 		child->next_seq = parent->next_seq;
 	child->published = child->next_seq - 1;

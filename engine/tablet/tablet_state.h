@@ -122,8 +122,9 @@ struct tablet {
 	struct mutex edit; /* these are changed under edit and lock, and read under either: */
 	uint64_t seq_mark;
 	int64_t major_us;
-	bool major_unset;       /* METADATA has no major_us yet */
-	int64_t changes_low_us; /* tablet_params.changes_low_us (tablet_changes.c) */
+	bool major_unset;                 /* METADATA has no major_us yet */
+	int64_t changes_low_us;           /* tablet_params.changes_low_us (tablet_changes.c) */
+	_Atomic int64_t newest_commit_us; /* at or above the time of commit of each change that is kept */
 
 	struct mutex lock;   /* guards the members up to `pending`, except atomic ones: */
 	struct cond changed; /* signalled when writers are published, a job ends, or the state changes */
@@ -253,6 +254,8 @@ void tablet_drop_files(struct file_set *s, bool removed);
 
 /* ---- changes (tablet_changes.c) ---- */
 int64_t tablet_changes_low(struct tablet *t); /* tablet_params.changes_low_us */
+/* The tablet has a change with this time of commit, so later ones of all tablets are later. */
+void tablet_raise_commit(struct tablet *t, int64_t us);
 /* Begins or ends to keep changes, durably, as the schema wants it. */
 int tablet_ensure_changes(struct tablet *t) TFS_MUST;
 /* Returns true if the tablet has this row. */

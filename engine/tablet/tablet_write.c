@@ -298,6 +298,7 @@ static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p,
 	 */
 	*mem = vmem_get(t->view->mems[0]);
 	t->next_seq += p->cells;
+	t->newest_commit_us = m->commit_us;
 	(*mem)->seq_max = t->next_seq - 1;
 	if (m->any_put && m->newest_us > s->newest_us)
 		s->newest_us = m->newest_us;

@@ -225,6 +225,8 @@ static int put_causes(struct server *s, struct buf *out)
 		err = buf_printf(out, "errors since the start: %u, see .tabletfs/log; ", msg_error_count());
 	if (!err)
 		err = server_clock_attention(s, out);
+	if (!err)
+		err = server_commits_attention(s, out);
 	if (!err && out->n > before)
 		out->n -= strlen("; ");
 	return err;

@@ -32,6 +32,12 @@ int clock_keep_promises(struct server *s) TFS_MUST;
 /* Appends a clause, with "; " at its end, to the status line "attention" if the clock is not trusted. */
 int server_clock_attention(struct server *s, struct buf *out) TFS_MUST;
 
+/* ---- ahead.c: tables whose newest time of commit is far ahead of the clock ---- */
+/* Logs a line for the tablet's table, once, if it is. */
+void commits_check(struct server *s, struct served_tablet *served);
+/* Appends a clause, with "; " at its end, that names the table that is farthest ahead, to the status line "attention". */
+int server_commits_attention(struct server *s, struct buf *out) TFS_MUST;
+
 /* ---- files.c: the list of SSTables for the collector ---- */
 extern const struct server_part files_part;
 /* TS_FILES */

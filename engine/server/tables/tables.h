@@ -42,6 +42,7 @@ struct user_table {
 	/* Of quota.c: the size that all servers had for the table, and the bytes that this server has accepted since. */
 	_Atomic uint64_t used_bytes, since_bytes;
 	_Atomic bool over_quota;
+	_Atomic bool is_ahead;   /* of storage/ahead.c: the log has said it */
 	_Atomic bool salt_waits; /* the schema's new salt takes effect when the table is empty (master/change.c) */
 };
 

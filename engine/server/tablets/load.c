@@ -307,6 +307,7 @@ static int load_all(struct load *l)
 		} else {
 			tablet_replay_done(served->tablet);
 			atomic_store(&served->loading, false);
+			commits_check(l->s, served);
 		}
 		served_put(served);
 	}
