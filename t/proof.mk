@@ -5,7 +5,7 @@ history_sources = %D%/history/api.c %D%/history/mutate.c %D%/history/look.c %D%/
 engine_test_libs = t/model/libmodel_ref.a $(hooked_libs) $(TFS_LDFLAGS)
 
 check_PROGRAMS += t/history/test_history t/crash/crash_store t/crash/crash_syncs
-t_history_test_history_SOURCES = %D%/history/test_history.c $(history_sources)
+t_history_test_history_SOURCES = %D%/history/test_history.c %D%/history/feed.c %D%/history/feed.h $(history_sources)
 t_history_test_history_LDADD = $(engine_test_libs)
 t_history_test_history_LDFLAGS = $(hooked_flags)
 check_PROGRAMS += t/history/test_clauses

@@ -16,13 +16,15 @@
  * collected, and keeps a family's type and a table's salt from changing.  So
  * before a rule, a type or a salt changes the clock is moved on until nothing
  * lies within one clock skew of its expiry, and both sides are compacted.
+ * One history in three has tables that keep their changes (feed.h).
+ *
  * With background work of the library's own, timestamps are never the
  * clock's, as METADATA draws unique times from it too.
  */
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
-#include "t/history/history.h"
+#include "t/history/feed.h"
 #include "t/lib/file_faults.h"
 #include "t/model/model.h"
 
@@ -218,6 +220,19 @@ static bool run_step(struct pair *p, unsigned i)
 	return agree(p, i);
 }
 
+/* The changes of the step; now and then also all before it. */
+static bool follow_changes(struct pair *p, unsigned i)
+{
+	const struct step st = {p->seed, i, p->flags};
+	bool fine = feed_follow(&p->lib, step_kind(&st) == STEP_EDIT || step_kind(&st) == STEP_RULES);
+
+	if (fine && (i % 16 == 0 || step_kind(&st) == STEP_REOPEN))
+		fine = feed_check(&p->lib, p->flags & STEP_AGES ? NULL : parent_dir);
+	if (!fine)
+		print_messages();
+	return fine;
+}
+
 static void choose_options(struct pair *p)
 {
 	struct rng r = {p->seed};
@@ -244,6 +259,12 @@ static void choose_options(struct pair *p)
 		p->flags |= STEP_LONG;
 	if (one_in(&r, 2))
 		p->flags |= STEP_SNAPSHOTS;
+	if (!one_in(&r, 3))
+		return;
+	p->flags |= STEP_KEEPS;
+	if (!one_in(&r, 3))
+		p->flags &= ~(unsigned)STEP_AGES;
+	history_set_back = true; /* times of commit are promised to readers of changes, so after an opening they may be ahead */
 }
 
 /* In a child; 0 when both sides agree to the end. */
@@ -254,6 +275,8 @@ static int history(uint64_t seed, bool tell, const struct api *library)
 	int bad = 0;
 
 	choose_options(&p);
+	if (real && p.flags & STEP_KEEPS)
+		p.lib.api = feed_api();
 	history_clock = CLOCK_START;
 	snprintf(p.dir, sizeof(p.dir), "%s/lib", parent_dir);
 	model_set_clock(history_now, NULL);
@@ -285,6 +308,8 @@ static int history(uint64_t seed, bool tell, const struct api *library)
 		if (!real && (step_kind(&st) == STEP_REOPEN || step_is_server(step_kind(&st))))
 			continue;
 		bad = !run_step(&p, i);
+		if (!bad && real && p.flags & STEP_KEEPS)
+			bad = !follow_changes(&p, i);
 	}
 	/* Compares everything once more, as the reopened store has it on the disk. */
 	if (!bad && real) {
@@ -294,7 +319,10 @@ static int history(uint64_t seed, bool tell, const struct api *library)
 		side_dump(&p.ref, &p.ref_saw);
 		side_dump(&p.lib, &p.lib_saw);
 		bad |= !agree(&p, steps);
+		if (!bad && p.flags & STEP_KEEPS)
+			bad = !feed_check(&p.lib, p.flags & STEP_AGES ? NULL : parent_dir);
 	}
+	feed_end();
 	side_close_tables(&p.lib);
 	side_close_tables(&p.ref);
 	if (real && tfs_close(p.lib.store))
