@@ -32,7 +32,8 @@ is "$(df --output=avail "$M/t" | tail -n 1 | tr -d ' ')" 0 "df shows no space"
 fails "an import is refused" "$Q" sh -c "printf 'd\tf:q\t1\tv\n' >'$W/i.tsv' && cp '$W/i.tsv' '$M/t/.import.tsv'"
 fails "tabletctl put is refused" "$Q|quota" "$TABLETCTL" put "$D/t" a f:q x
 fails ".mutate is refused" "$Q|I/O error" sh -c "printf 'set f:q\tv\ncommit\n' >'$M/t/r0/.mutate'"
-fails "an addition to a counter is refused" "quota" "$TABLETCTL" increment "$D/t" r0 n:hits 1
+fails "an addition to a counter is refused" "the table has reached its quota" "$TABLETCTL" increment "$D/t" r0 n:hits 1
+fails "  through the mount, too" "the table has reached its quota" "$TABLETCTL" increment "$M/t" r0 n:hits 1
 ok "another table accepts puts" sh -c "mkdir -p '$M/free/r/f' && cp '$W/x' '$M/free/r/f/q'"
 is "$(wc -c <"$M/t/r0/f/q")" 65536 "reads are answered"
 ok "removals are accepted" rm -r "$M"/t/r?

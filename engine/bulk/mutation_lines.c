@@ -386,6 +386,8 @@ static const char *reason_of(const struct mutation_line *line, int err)
 
 static int answer_refused(struct mutation_lines *l, int err)
 {
+	const char *reason = err == -EINVAL ? NULL : reason_of_op(REASON_OTHER, err);
+
 	for (unsigned i = 0; l->results && i < l->count; i++) {
 		const struct mutation_line *line = &l->lines[i];
 		const int n = line->name.n < 200 ? (int)line->name.n : 200;
@@ -394,7 +396,7 @@ static int answer_refused(struct mutation_lines *l, int err)
 			return lines_refuse(l, err, "line %u: %s %.*s: %s", i + 1, verbs[line->verb].name, n,
 				(const char *)line->name.p, reason_of(line, err));
 	}
-	return lines_refuse(l, err, "%s", err == -E2BIG ? "a mutation is at most 256 MiB" : strerror(-err));
+	return lines_refuse(l, err, "%s", reason ? reason : strerror(-err));
 }
 
 static int answer_line(struct buf *out, const struct mutation_line *line, const struct tfs_result *r)
