@@ -59,7 +59,7 @@ fails "  and that the user may not make" "line 1: .*nosuch.*: Permission denied|
 fails "  a table that cannot have this name" "/a b: names of tables, families and groups match" "$TABLETCTL" import -p "$M/a b" "$W/good"
 
 # ---- a snapshot cannot be changed ----
-fails "compact" "monday/\.ctl: no such verb" "$TABLETCTL" compact "$M/t/.snap/monday"
+fails "compact" "monday: a snapshot stays as it was made: compact its table" "$TABLETCTL" compact "$M/t/.snap/monday"
 fails "import" "monday: a snapshot cannot be changed" "$TABLETCTL" import "$M/t/.snap/monday" "$W/good"
 for c in "put PATH r f:q v" "delete PATH r" "increment PATH r n:x"; do
 	# shellcheck disable=SC2086 # no word has white space
