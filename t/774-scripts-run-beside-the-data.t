@@ -33,8 +33,12 @@ matches "lua=" <"$M/.tabletfs/log"
 ok "  is in the log" grep -q "lua=r:get(: .*expected (to close" "$M/.tabletfs/log"
 fails "an expression that fails" "Invalid argument" cat "$B/.scan/lua=r.key + {}/.keys"
 like "$(tail -n 1 "$M/.tabletfs/refused")" "cannot be read: table t: lua=:1: attempt to add a .*, row \"page[0-9]*\"" "  is refused with line, cause and row"
+fails "  in a listing, too" "Invalid argument" ls "$B/.scan/lua=r.key + {}/.rows"
+like "$(tail -n 1 "$M/.tabletfs/refused")" "cannot be listed: table t: lua=:1: attempt to add a .*, row \"page[0-9]*\"" "  is refused with line, cause and row"
 ODD='r.key ~= "page1990" or error("odd")'
 fails "tabletctl prints them" "lua=:1: odd, row \"page1990\"" "$TABLETCTL" count --lua "$ODD" "$B"
+fails "  and a limit that it exceeds" "lua=: the limit of a row's instructions .* was exceeded, row \"page1990\"" \
+	"$TABLETCTL" count --lua '(function() while r.key == "page1990" do end return true end)()' "$B"
 fails "  and so does the library" "lua=:1: odd, row \"page1990\"" "$TABLETCTL" count --prefix page19 --family stat --lua "$ODD" "unix:$D/t"
 is "$(cat "$B/.scan/prefix=page199/lua=#r:cells(\"anchor:\") == 1/.count" | head -1)" "rows	10" "and the next one works"
 

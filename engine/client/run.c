@@ -531,8 +531,9 @@ int scan_failed(struct tfs_table *t, const struct scan_spec *spec, int err)
 		return table_why(t, err, "a pattern takes too many steps on a key or a value");
 	if (err == -ENOENT)
 		return table_why(t, err, "it was dropped");
-	if (err == -EINVAL && !pattern_failed(t, "rows", p->row_regex) && !pattern_failed(t, "qualifiers", p->qualifier_regex) &&
-		!pattern_failed(t, "values", p->value_regex) && p->row_script.p) {
+	if ((err == -EINVAL || err == -E2BIG) && !pattern_failed(t, "rows", p->row_regex) &&
+		!pattern_failed(t, "qualifiers", p->qualifier_regex) && !pattern_failed(t, "values", p->value_regex) &&
+		p->row_script.p) {
 		(void)table_why(
 			t, err, "the expression %s fails for a row: the log of its server has the reason", Q(p->row_script));
 		script_failed(t, spec);

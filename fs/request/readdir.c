@@ -269,6 +269,14 @@ static int answer_fill(struct answer *a, struct stream *s, uint64_t ordinal)
 	return r;
 }
 
+#define NOT_LISTED "cannot be listed"
+
+/* What is absent now was there when it was opened. */
+static int listing_error(int err)
+{
+	return err == -ENOENT ? -ESTALE : err;
+}
+
 static void dir_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct dir_handle *h, bool plus)
 {
 	struct node *dir = node_of(ino), *family = node_is(dir, KIND_PART) ? dir->parent : dir;
@@ -281,6 +289,7 @@ static void dir_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 		.handle = h};
 	uint64_t ordinal = (uint64_t)offset & UINT32_MAX;
 	struct stream *s = NULL;
+	bool told = false; /* the request before has logged the error */
 	int r = 0;
 
 	a.buf = malloc(size);
@@ -297,14 +306,17 @@ static void dir_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 		r = family_info_get(family, &a.listing.family);
 	if (r == 0) {
 		mutex_lock(&s->lock);
-		if (s->err && s->err_at == ordinal)
+		told = s->err && s->err_at == ordinal;
+		if (told)
 			r = s->err;
 		else if (!at_known_end(&a, s, ordinal))
 			r = answer_fill(&a, s, ordinal);
 		s->err = 0;
 		if (a.used && (r < 0 || (a.stream->damaged && a.stream->end == a.last))) {
-			a.stream->err = r < 0 ? r : -EIO;
+			a.stream->err = listing_error(r < 0 ? r : -EIO);
 			a.stream->err_at = a.last;
+			/* Now, because the next request does not know the reason of the store. */
+			(void)refuse_store(a.stream->err, dir, NULL, NOT_LISTED);
 		}
 		if (r >= 0 && a.used == 0 && a.stream->damaged)
 			r = -EIO;
@@ -313,7 +325,7 @@ static void dir_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 	}
 out:
 	if (r < 0 && a.used == 0) {
-		reply_err(req, refuse_store(r == -ENOENT ? -ESTALE : r, dir, NULL, "cannot be listed"));
+		reply_err(req, told ? r : refuse_store(listing_error(r), dir, NULL, NOT_LISTED));
 	} else if (a.used == 0) {
 		struct changes c = {0};
 

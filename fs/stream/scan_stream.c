@@ -177,7 +177,7 @@ static int stream_read(struct sequential *s, void *buf, size_t n, size_t *got)
 	enough = st->out.at + n;
 	r = st->stream ? bulk_stream_read(st->stream, enough, &st->out.text) : read_keys(st, enough);
 	*got = unread_take(&st->out, buf, n);
-	if (r == -E2BIG)
+	if (r == -E2BIG && !*tfs_error(fs.store)) /* else the reason of the scan */
 		(void)refuse(r, s->node, NULL, "%s", bulk_stream_why(r));
 	return r < 0 && *got == 0 ? r : 0;
 }
