@@ -19,6 +19,7 @@
 #include "fs/node/kinds.h"
 #include "fs/stream/stream.h"
 
+#include "engine/base/msg.h"
 #include "engine/bulk/mutation_lines.h"
 
 #include <errno.h>
@@ -57,7 +58,11 @@ static int mutate_open(struct sequential *s, int flags)
 static void mutate_close(struct sequential *s, struct changes *c)
 {
 	struct mutate *w = s->state;
+	char path[512];
 
+	if (w->lines.bytes && !w->applied && !s->write_error)
+		msg_warning("%s: it was closed without a line commit: nothing is applied",
+			node_describe(s->node, NULL, path, sizeof(path)));
 	atomic_fetch_sub(&memory_all, w->counted);
 	user_give(USER_MUTATIONS, w->uid, w->counted);
 	mutation_lines_fini(&w->lines);
