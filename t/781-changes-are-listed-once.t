@@ -152,6 +152,21 @@ line = cat.stdout.readline()
 same(line.split(b"\t")[2:5], [b"set", b"a", b"f:q"], ".follow returns a change as soon as it is there")
 spill("w/.import", b"b\tf:q\t1\tx\n")
 same(cat.stdout.readline().split(b"\t")[3], b"b", "  and the next one")
+# A shell's read takes what is there, and seeks back to the end of its line.
+shell = subprocess.Popen(["bash", "-c", "while IFS= read -r line; do echo \"$line\"; done <w/.changes/from=start/.follow"], stdout=subprocess.PIPE)
+spill("w/.import", b"".join(b"s%d\tf:q\t1\t%s\n" % (i, b"v" * (i * 100)) for i in range(60)))
+looped = [shell.stdout.readline().split(b"\t")[3] for i in range(62)]
+same((looped[:2], sorted(looped[2:])), ([b"a", b"b"], sorted(b"s%d" % i for i in range(60))), "a loop of the shell gets each line once")
+same([cat.stdout.readline().split(b"\t")[3] for i in range(60)], looped[2:], "  as cat does")
+fd = os.open("w/.changes/from=start/.follow", os.O_RDONLY)
+text = os.read(fd, 4000)
+os.lseek(fd, 100, os.SEEK_SET)
+same(os.read(fd, 50), text[100:150], "  the bytes of the last read can be read again")
+os.read(fd, 100000)
+same(errno_of(os.pread, fd, 10, 99), "ESPIPE", "  and no others")
+os.lseek(fd, 0, os.SEEK_SET)
+same(os.read(fd, 4000)[:len(text)] == text, True, "  and the file from its start")
+os.close(fd)
 # tail writes its output into a pipe in blocks.
 terminal, slave = pty.openpty()
 tail = subprocess.Popen(["tail", "-n", "+1", "-f", "w/.changes/from=start/.follow"], stdout=slave)
@@ -171,7 +186,7 @@ same(idle[1].stdout.readline().split(b"\t")[2], b"truncate", "a truncation reach
 os.rmdir("w")
 rest = idle[1].stdout.read().splitlines()
 same(rest[-1].split(b"\t")[2] if rest else None, b"drop", "a drop is the last line, and then the file ends")
-for p in [cat, tail, jsonl] + idle:
+for p in [cat, shell, tail, jsonl] + idle:
     p.kill()
     p.wait()
 EOF2

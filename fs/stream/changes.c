@@ -83,7 +83,7 @@ static void changes_drop_lines(struct changes_state *st)
 	user_give(USER_FEED_BYTES, st->uid, st->counted);
 	st->counted = 0;
 	buf_fini(&st->out.text);
-	st->out = (struct unread){0};
+	st->out = (struct unread){.begin = st->out.begin + st->out.at};
 }
 
 static void changes_close(struct sequential *s, struct changes *c)
@@ -125,14 +125,18 @@ static int changes_begin(struct sequential *s)
 	tfs_feed_free(st->feed);
 	st->feed = feed;
 	changes_drop_lines(st);
+	st->out.begin = 0;
 	st->failed = 0;
 	st->ended = false;
 	return 0;
 }
 
+/* The shell's read takes more than a line, and goes back to the end of the line. */
 static int changes_seek(struct sequential *s, uint64_t at)
 {
-	return at ? -ESPIPE : changes_begin(s);
+	struct changes_state *st = s->state;
+
+	return !at ? changes_begin(s) : unread_seek(&st->out, at) ? 0 : -ESPIPE;
 }
 
 static int changes_open(struct sequential *s, int flags)
@@ -201,11 +205,11 @@ static int changes_read(struct sequential *s, void *buf, size_t n, size_t *got)
 	struct changes_state *st = s->state;
 	int r;
 
+	if (st->out.at == st->out.text.n && st->out.text.cap > LINES_FREE)
+		changes_drop_lines(st);
 	unread_trim(&st->out, n);
 	r = changes_fill(st, st->out.at + n);
 	*got = unread_take(&st->out, buf, n);
-	if (st->out.at == st->out.text.n && st->out.text.cap > LINES_FREE)
-		changes_drop_lines(st);
 	if (*got)
 		return 0;
 	if (st->failed)

@@ -16,7 +16,16 @@ void unread_trim(struct unread *u, size_t n)
 	if (left)
 		memmove(u->text.p, u->text.p + u->at, left);
 	u->text.n = left;
+	u->begin += u->at;
 	u->at = 0;
+}
+
+bool unread_seek(struct unread *u, uint64_t offset)
+{
+	if (offset < u->begin || offset - u->begin > u->at)
+		return false;
+	u->at = (size_t)(offset - u->begin);
+	return true;
 }
 
 size_t unread_take(struct unread *u, void *to, size_t n)

@@ -15,11 +15,14 @@
 struct unread {
 	struct buf text;
 	size_t at;
+	uint64_t begin; /* the offset in the stream of the first byte of text */
 };
 /* Before text is made for a read of n bytes: drops the bytes that were read, unless n unread bytes are there already.  So the text does not grow with the stream. */
 void unread_trim(struct unread *u, size_t n);
 /* Copies up to n bytes.  Returns how many. */
 size_t unread_take(struct unread *u, void *to, size_t n);
+/* The next byte is the one at this offset in the stream, if it is among those of the last read; else returns false. */
+bool unread_seek(struct unread *u, uint64_t offset);
 
 /* Attributes of a stream of the table in which n is: its owner, the bits of `mode` that the table permits to read, and size 0. */
 int stream_attr(struct node *n, mode_t mode, int64_t us, struct stat *st);
