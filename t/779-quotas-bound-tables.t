@@ -46,6 +46,19 @@ soon "cp '$W/v' '$M/t/new/f/q' 2>&1 | grep -o 'Disk quota exceeded' | head -n 1"
 ok "no quota" set_schema t "$F"
 ok "  any put" sh -c "cp '$W/v' '$M/t/new/f/q'"
 
+# The question for room stores nothing, whatever versions the cell has.
+ok "a quota that is not reached" set_schema t "quota = \"100M\"; $F"
+mkdir -p "$M/t/ends/f" "$M/t/ends/n"
+for v in "f/q@9223372036854775807 last" "f/q@-9223372036854775808 first" "n/c@9223372036854775807 1" "n/c@-9223372036854775808 2"; do
+	printf '%s' "${v#* }" >"$M/t/ends/${v% *}"
+done
+ok "a version is written beside versions at both ends of time" sh -c "printf x >'$M/t/ends/f/q@5' && printf 3 >'$M/t/ends/n/c@5'"
+fails "  a newer one cannot be" "too large" bash -c "echo x >'$M/t/ends/f/q'"
+is "$("$TABLETCTL" scan "$M/t" | grep ^ends | cut -f 2- | tr '\t\n' ' ;')" \
+	"f:q 9223372036854775807 last;f:q 5 x;f:q -9223372036854775808 first;n:c 9223372036854775807 1;n:c 5 3;n:c -9223372036854775808 2;" \
+	"  and these have their values"
+rm -r "$M/t/ends"
+
 # A shell ignores the errors of close(2), so a write that the quota refuses fails before.
 ok "a table at its quota" set_schema t "quota = \"1K\"; $F"
 soon "bash -c \"echo x >'$M/t/new/f/other'\" 2>&1 | grep -o '$Q'" "$Q" "echo into a new cell is refused by write(2)"

@@ -446,16 +446,11 @@ static bool room_is_in_doubt(struct node *n, struct cell_place *p, char id[FAMIL
 }
 
 /*
- * The store checks a mutation for room before it looks at the row.  This one puts a version that
- * it bases on two versions, at the ends of time, and so is refused with ENOENT if there is room.
+ * The store checks a mutation for room before it looks at the row.  This one puts a version with the largest timestamp there
+ * is, and then one that is newer.  So if there is room it is refused with EOVERFLOW, whatever versions the column has.
  */
 int cell_check_room(struct node *n)
 {
-	struct tfs_write first = {.base = TFS_BASE_VERSION,
-				 .base_ts = INT64_MAX,
-				 .truncate_to = UINT64_MAX,
-				 .place = tfs_at(INT64_MAX)},
-			 last = first;
 	char id[FAMILY_ID_BYTES];
 	struct cell_place p = {0};
 	struct tfs_mutation *m;
@@ -463,13 +458,10 @@ int cell_check_room(struct node *n)
 
 	if (!room_is_in_doubt(n, &p, id))
 		return 0;
-	first.family = last.family = p.family;
-	first.qualifier = last.qualifier = p.qualifier;
-	last.base_ts = TFS_NO_TIME;
 	m = tfs_mutation_new(p.table, p.row);
-	err = m ? tfs_mutation_write(m, &first) : -ENOMEM;
+	err = m ? tfs_mutation_put(m, p.family, p.qualifier, tfs_at(INT64_MAX), tfs_str("0")) : -ENOMEM;
 	if (err == 0)
-		err = tfs_mutation_write(m, &last);
+		err = tfs_mutation_put(m, p.family, p.qualifier, TFS_AUTO, tfs_str("0"));
 	if (err == 0)
 		err = tfs_apply(m, 0, NULL);
 	tfs_mutation_free(m);
