@@ -47,16 +47,17 @@ is "$(bytes "$TABLETCTL" get "$M/t" r c:hits) $(bytes "$TABLETCTL" get "$M/t" r 
 
 # ---- writes ----
 printf 'r\tc:tsv\t\t 07\\n\nr\tc:at\t5\t 07\\n\n' >t/.import
-echo '{"row":"r","family":"c","qualifier":"jsonl","value":"7\n"}' >t/.import.jsonl
+printf '%s\n' '{"row":"r","family":"c","qualifier":"jsonl","value":"7\n"}' >t/.import.jsonl
 printf 'row,c:csv\nr,"7\n"\n' >t/.import.csv
 printf 'set c:mutate\t7\\n\ncommit\n' >t/r/.mutate
-echo '{"c":{"json":"7\n"}}' >t/r/.row.flat.json
+printf '%s\n' '{"c":{"json":"7\n"}}' >t/r/.row.flat.json
 echo 7 >t/r/c/.new && mv t/r/c/.new t/r/c/scratch
 mkdir t/r/.dir && echo 7 >t/r/.dir/dir && mv t/r/.dir/dir t/r/c/
 echo 7 | "$TABLETCTL" put "$M/t" r c:put
+if [ -n "$MODEL$OVER" ]; then printf 7 >t/r/c/store; else echo 7 | "$TABLETCTL" put "$D/t" r c:store; fi
 printf 7 >t/r/c/bare
 mkdir -p "$W/tree/r/c" && echo 7 >"$W/tree/r/c/tar" && touch -d @5 "$W/tree/r/c/tar" && tar -C "$W/tree" -cf - . >t/.import.tar
-for name in tsv jsonl csv mutate json scratch dir put bare tar; do
+for name in tsv jsonl csv mutate json scratch dir put store bare tar; do
 	is "$(bytes cat t/r/c/$name@*) $(bytes cat t/r/c/$name) $(stat -c %s t/r/c/$name)" '7 7\n 2' "written by $name"
 done
 is "$(bytes cat t/r/c/at@5)" '07\n' "a version has the bytes that were written"
@@ -65,7 +66,7 @@ is "$(bytes cat t/r/c/tar@6000000) $(bytes cat t/r/c/tar)" 'text text\n' "a file
 rm t/r/c/tar@6000000
 printf '14\n' >t/r/c/old@5
 is "$(bytes cat t/r/c/old) $(stat -c %s t/r/c/old)" '14\n\n 4' "a counter that was stored with a newline has a blank line"
-echo +=1 >t/r/c/old
+echo '+=1' >t/r/c/old
 is "$(bytes cat t/r/c/old)" '15\n' "  until it changes"
 rm t/r/c/old t/r/c/at
 for n in 0 -1 9223372036854775807 -9223372036854775808; do
@@ -114,7 +115,7 @@ rm t/r/c/moved t/r/c/copied
 
 # ---- other places ----
 if mkdir t/.snap/s; then
-	echo +=86 >$q
+	echo '+=86' >$q
 	is "$(bytes cat t/.snap/s/r/c/hits t/.snap/s/r/c/hits@"$ts") $(stat -c %s t/.snap/s/r/c/hits)" '14\n14 3' "in a snapshot"
 	is "$(files t/.snap/s/.latest/r/c | tr ' ' '\n' | grep -A 1 hits | tr '\n' ' ')" "hits 3 " "  listed"
 fi

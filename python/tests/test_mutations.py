@@ -49,6 +49,8 @@ def test_read_modify_write(table: Table) -> None:
     assert table.get("r", "f", "log") == b"one two"
     assert table.increment("r", "g", "n") == 1
     assert table.increment("r", "g", "n", -5) == -4
+    assert table.get("r", "g", "n") == b"-4"
+    table.mutation("r").check_value("g", "n", b"-4").put("f", "seen", b"").apply()
     table.put("r", "g", "text", b"text")
     with pytest.raises(tabletfs.InvalidError, match='operation 1: increment: Invalid argument: row "r": g:"text": its newest'):
         table.mutation("r").put("f", "x", b"").increment("g", "text").apply()
