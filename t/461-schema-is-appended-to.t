@@ -177,6 +177,9 @@ if [ -z "$MODEL$OVER" ]; then
 	ok "tabletctl alter appends" "$TABLETCTL" alter "unix:$D/two" 'quota = "21G"'
 	soon "grep quota '$M2/two/.schema'" 'quota = "21G";' "  and both mounts show it"
 	ok "  and the other key stays" grep -q 'snapshot_maxage = "20d"' "$M2/two/.schema"
+	ok "sed is killed and leaves its file" bash -c "set -C; : >'$M/two/sedAbCdEf'"
+	ok "another client makes a row of this name" "$TABLETCTL" put "unix:$D/two" sedAbCdEf f:q v
+	soon "cat '$M/two/sedAbCdEf/f/q'" v "  which the file does not hide"
 	fusermount3 -u "$M2" && wait "$second"
 	second=
 	unmount_store

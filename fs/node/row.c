@@ -20,12 +20,26 @@ static int row_name(struct node *n, struct buf *out)
 	return name_encode(NAME_ROW, node_key(n), 0, out);
 }
 
+/* Returns true if sed's new file has the name.  A row of this name, which another client has made since, is not hidden by it. */
+static bool is_of_sed(struct node *dir, const char *name)
+{
+	struct buf key = {0};
+	bool exists = false;
+
+	if (!scratch_of_sed_is_there(dir, name))
+		return false;
+	if (name_decode_row(tfs_str(name), &key) == 0 && key.n && !(exists = made_is(dir, NODE_ROW, buf_bytes(&key))))
+		(void)!source_has(dir, buf_bytes(&key), NULL, &exists);
+	buf_fini(&key);
+	return !exists;
+}
+
 int row_resolve_name(struct node *dir, const char *name, struct resolved *out)
 {
 	struct buf path = {0};
 	int err;
 
-	if (name[0] == '.' || scratch_of_sed_is_there(dir, name))
+	if (name[0] == '.' || is_of_sed(dir, name))
 		return scratch_resolve_name(dir, name, out);
 	err = part_path(dir, name, &out->parent, &path);
 	if (err == 0 && name_is_part(tfs_str(name))) {
