@@ -131,11 +131,41 @@ static void test_many_tablets(void **state)
 	close_store();
 }
 
+/* The size of a batch is a wish.  The server allocates no such memory. */
+static void test_batches(void **state)
+{
+	static const enum tfs_scan_what what[] = {TFS_SCAN_CELLS, TFS_SCAN_ROWS, TFS_SCAN_HASHES};
+	struct tfs_scan *scan;
+	struct tfs_cell c;
+	unsigned count;
+	char row[4];
+	int n;
+
+	(void)state;
+	open_store();
+	for (unsigned i = 0; i < 100; i++) {
+		snprintf(row, sizeof(row), "%03u", i);
+		assert_int_equal(put(row, "q", 1, tfs_bytes_of(value, VALUE), false), 0);
+	}
+	for (unsigned i = 0; i < 2 * sizeof(what) / sizeof(*what); i++) {
+		const struct tfs_scan_spec spec = {.what = what[i / 2], .batch_bytes = i % 2 ? SIZE_MAX : (size_t)1 << 60};
+
+		assert_int_equal(tfs_scan_new(table, &spec, &scan), 0);
+		for (count = 0; (n = tfs_scan_next(scan, &c)) > 0; count++)
+			;
+		assert_int_equal(n, 0);
+		assert_int_equal(count, spec.what == TFS_SCAN_HASHES ? 1 : 100);
+		tfs_scan_free(scan);
+	}
+	close_store();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_bounded, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_many_tablets, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_batches, setup_options, test_dir_teardown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

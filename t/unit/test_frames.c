@@ -197,6 +197,7 @@ static void rights(void **state)
 		TS_SYNC, TS_FLUSH, TS_COMPACT, TS_PURGE, TS_SPLIT, TS_MERGE, TS_POLL, TS_TABLET_INFO, TS_CHANGES, TS_HELLO};
 	static const enum ts_method of_metadata[] = {
 		TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_SCAN_NEXT, TS_SCAN_CLOSE, TS_SYNC, TS_TABLET_INFO, TS_HELLO};
+	struct scan_spec large = {.pub.batch_bytes = SIZE_MAX};
 	struct ts_request q;
 	struct ms_request m;
 
@@ -231,6 +232,10 @@ static void rights(void **state)
 	assert_int_equal(peer_may_ask_tablets(&owner, &q), -EBADMSG);
 	q = (struct ts_request){.method = TS_READ, .table = 100};
 	assert_int_equal(peer_may_ask_tablets(&owner, &q), -EBADMSG); /* only a caller in the server's process has no id */
+	/* A batch is a small frame, whatever a client asks for. */
+	q = (struct ts_request){.method = TS_SCAN_OPEN, .table = 100, .token.client = user.client, .spec = &large};
+	assert_int_equal(peer_may_ask_tablets(&user, &q), 0);
+	assert_true(large.pub.batch_bytes <= TS_SCAN_BATCH_MAX);
 	for (unsigned method = 1; method < MS_METHODS; method++) {
 		const bool checked = method == MS_SCHEMA_SET_TEXT || method == MS_SCHEMA_CHANGE;
 

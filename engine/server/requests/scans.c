@@ -274,8 +274,12 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 		rest = buf_bytes(&o->served->end);
 	if (!arena_dup(&a->arena, rest, &a->tablet_end))
 		err = -ENOMEM;
-	if (!err)
+	if (!err) {
 		spec = *q->spec;
+		/* Memory is allocated for a batch at once.  Hashes need none for the size of their parts. */
+		if (spec.pub.batch_bytes > TS_SCAN_BATCH_MAX && spec.pub.what != TFS_SCAN_HASHES)
+			spec.pub.batch_bytes = TS_SCAN_BATCH_MAX;
+	}
 	if (!err && q->user) {
 		err = access_readable(o->served, q, spec.family_ids, spec.pub.family_count, &ids, &spec.pub.family_count);
 		spec.family_ids = ids;

@@ -293,7 +293,7 @@ int scripts_new(const struct ts_request *q, struct open_scan *o)
 	if (!x)
 		return -ENOMEM;
 	x->uid = q->user ? (uint32_t)q->user->uid : (uint32_t)geteuid();
-	x->batch_bytes = spec->pub.batch_bytes;
+	x->batch_bytes = spec->pub.batch_bytes < TS_SCAN_BATCH_MAX ? spec->pub.batch_bytes : TS_SCAN_BATCH_MAX;
 	x->row.row_salted = spec->row_salted;
 	x->row.pub.one_row = true;
 	if (q->user)
