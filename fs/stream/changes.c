@@ -216,7 +216,10 @@ static int changes_read(struct sequential *s, void *buf, size_t n, size_t *got)
 		return refuse(st->failed, s->node, NULL, "all unread lines of a user have at most 512 MiB");
 	if (r < 0)
 		return feed_why(r) ? refuse(r, s->node, NULL, "%s", feed_why(r)) : r;
-	return st->follows && !st->ended ? SEQUENTIAL_WAITS : 0;
+	if (!st->follows || st->ended)
+		return 0;
+	changes_drop_lines(st); /* a user may have 512 readers that wait for days */
+	return SEQUENTIAL_WAITS;
 }
 
 static void changes_notify(struct sequential *s, void (*fn)(void *arg), void *arg)
