@@ -388,7 +388,11 @@ int schema_text_begins(const struct schema *old, struct tfs_bytes text, char **w
 		schema_put(s);
 		s = schema_draft(old);
 		more.n -= 2;
-		err = s && buf_append(&more, "\"\"", 3) == 0 ? text_parse(s, old, (const char *)more.p, &ignored, NULL) : -ENOMEM;
+		err = s && buf_append(&more, "\"\"", 3) == 0 ? 0 : -ENOMEM;
+		if (!err && schema_scan_text(tfs_str((const char *)more.p), &line, &reason) == -EINVAL)
+			ignored.syntax = true; /* libconfig would leak the string */
+		if (!err)
+			err = ignored.syntax ? -EINVAL : text_parse(s, old, (const char *)more.p, &ignored, NULL);
 		if (err == -EINVAL && !ignored.syntax)
 			err = 0;
 	}

@@ -848,6 +848,31 @@ static void test_damage(void **state)
 	schema_put(s);
 }
 
+/* What more text can end is accepted, and what none can is refused.  Under AddressSanitizer: no parse leaks a string. */
+static void test_begins(void **state)
+{
+	static const struct {
+		const char *text;
+		int err;
+	} cases[] = {{"protect = true;\n", 0}, {"quota = \"1", 0}, {"quota = \"1\"\n", 0}, {"quota = \"fast\"", 0},
+		{"quota = \"fast\";\n", -EINVAL}, {"protekt = true;\n", -EINVAL}, {"protekt = 5\n", -EINVAL}};
+	struct schema *s;
+
+	(void)state;
+	assert_int_equal(schema_new("webtable", 17, 0, 0, 0755, 1000, &s), 0);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char *why = NULL;
+		const int err = schema_text_begins(s, tfs_str(cases[i].text), &why);
+
+		if (err != cases[i].err)
+			print_message("# %s: %d\n", cases[i].text, err);
+		assert_int_equal(err, cases[i].err);
+		assert_int_equal(!why, !err);
+		free(why);
+	}
+	schema_put(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -857,6 +882,7 @@ int main(void)
 		cmocka_unit_test(test_acl),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_begins),
 		cmocka_unit_test(test_ids_never_reused),
 		cmocka_unit_test(test_edits),
 		cmocka_unit_test(test_renames),
