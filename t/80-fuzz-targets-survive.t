@@ -6,7 +6,7 @@ n=0
 for src in "${SRC:-.}"/t/fuzz/fuzz_*.c; do
 	name=$(basename "$src" .c)
 	n=$((n + 1))
-	if out=$("t/fuzz/$name" --seconds "${FUZZ_SECONDS:-4}" --seed "${FUZZ_SEED:-1}" 2>&1); then
+	if out=$("t/fuzz/$name" --seconds "${FUZZ_SECONDS:-2}" --seed "${FUZZ_SEED:-1}" 2>&1); then
 		echo "ok $n - $(echo "$out" | sed -n 's/^ok 1 - //p')"
 	else
 		echo "not ok $n - $name"

@@ -25,7 +25,7 @@ struct csv_reader {
 	enum place place;
 	struct csv_field {
 		size_t end;  /* in `line` */
-		bool quoted; /* also if it is empty, it is a value */
+		bool quoted; /* an empty field in quotes is an empty value */
 	} * fields;          /* those of the line that have ended; CSV_COLUMNS_MAX + 1 of them are allocated by steps */
 	size_t count, allocated;
 	bool quoted;        /* of the field that is read */

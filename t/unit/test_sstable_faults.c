@@ -502,7 +502,7 @@ static void le32(struct buf *b, uint32_t v)
 		assert_int_equal(buf_u8(b, (uint8_t)(v >> (8 * i))), 0);
 }
 
-/* A block of one entry, its lengths as said; not NULL: a restart there instead of at 0. */
+/* Makes a block of one entry with these lengths.  Its restart is at *restart, or at 0 if that is NULL. */
 static struct tfs_bytes block_of(
 	struct buf *b, uint32_t shared, uint32_t unshared, uint32_t value_bytes, struct tfs_bytes rest, const uint32_t *restart)
 {
