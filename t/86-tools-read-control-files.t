@@ -121,6 +121,24 @@ same([errno_of(spill, p, b"flush\n", os.O_WRONLY | os.O_TRUNC) for p in ("t/.ctl
 PY
 py <"$W/copies.py"
 
+# ---- the shell's read goes back to the end of a line ----
+mkdir -p lines/.families/f
+seq 1 3000 | sed 's/.*/r&\tf:q\t5\tvalue &/' >lines/.import
+mkdir lines/.snap/one
+for n in 5 2990; do echo more >lines/r$n/f/q; done
+printf 'local n = output.count_by()\nfunction row(r) n:add(r.key) end\n' >lines/.scripts/keys.lua
+mkdir lines/.snap/two
+loop() { while IFS= read -r line; do printf '%s\n' "$line"; done <"$1"; }
+for f in lines/.scan/.tsv lines/.scan/.jsonl lines/.scan/.csv lines/.scan/prefix=r1/.keys lines/.scan/.names lines/.scan/.count \
+	lines/.scan/.run/keys lines/.snap/two/.since/one/.changed t/r/.row.json lines/.tablets; do
+	cat "$f" >"$W/whole" 2>&1
+	loop "$f" >"$W/lines" 2>&1
+	ok "while read ... done <$f" cmp "$W/whole" "$W/lines"
+	ok "  which has lines" test -s "$W/whole" -a -f "$f"
+done
+ok "a line by read, then the rest by cat" sh -c 'exec 3<lines/.scan/.tsv; read -r one <&3; { echo "$one"; cat <&3; } >"$1"' - "$W/lines"
+same "$W/lines" lines/.scan/.tsv "  is the stream"
+
 # ---- the documents name them ----
 man=$(sed 's/\\//g' "$SRC/man/tabletfs-scan.7")
 for tool in rsync tar sendfile mmap; do

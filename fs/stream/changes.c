@@ -131,7 +131,6 @@ static int changes_begin(struct sequential *s)
 	return 0;
 }
 
-/* The shell's read takes more than a line, and goes back to the end of the line. */
 static int changes_seek(struct sequential *s, uint64_t at)
 {
 	struct changes_state *st = s->state;

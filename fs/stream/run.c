@@ -82,8 +82,7 @@ static void end(struct run_state *st)
 {
 	tfs_run_free(st->run);
 	st->run = NULL;
-	buf_reset(&st->out.text);
-	st->out.at = 0;
+	unread_reset(&st->out);
 	st->ended = false;
 }
 
@@ -152,9 +151,11 @@ static int run_open(struct sequential *s, int flags)
 
 static int run_seek(struct sequential *s, uint64_t at)
 {
+	struct run_state *st = s->state;
+
 	if (at)
-		return -ESPIPE;
-	end(s->state);
+		return unread_seek(&st->out, at) ? 0 : -ESPIPE;
+	end(st);
 	return 0;
 }
 

@@ -78,9 +78,8 @@ static void end(struct stream_state *st)
 	bulk_stream_free(st->stream);
 	st->scan = NULL;
 	st->stream = NULL;
-	buf_reset(&st->out.text);
+	unread_reset(&st->out);
 	buf_reset(&st->row);
-	st->out.at = 0;
 	st->rows = st->cells = 0;
 	st->ended = false;
 }
@@ -121,9 +120,11 @@ static int stream_open(struct sequential *s, int flags)
 
 static int stream_seek(struct sequential *s, uint64_t at)
 {
+	struct stream_state *st = s->state;
+
 	if (at)
-		return -ESPIPE;
-	end(s->state);
+		return unread_seek(&st->out, at) ? 0 : -ESPIPE;
+	end(st);
 	return begin(s);
 }
 

@@ -102,15 +102,16 @@ static int since_begin(struct sequential *s)
 
 	tfs_scan_free(st->scan);
 	st->scan = NULL;
-	buf_reset(&st->out.text);
-	st->out.at = 0;
+	unread_reset(&st->out);
 	st->ended = false;
 	return tfs_scan_new(st->of, &spec, &st->scan);
 }
 
 static int since_seek(struct sequential *s, uint64_t at)
 {
-	return at ? -ESPIPE : since_begin(s);
+	struct since_state *st = s->state;
+
+	return !at ? since_begin(s) : unread_seek(&st->out, at) ? 0 : -ESPIPE;
 }
 
 static int since_open(struct sequential *s, int flags)

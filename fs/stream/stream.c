@@ -20,6 +20,13 @@ void unread_trim(struct unread *u, size_t n)
 	u->at = 0;
 }
 
+void unread_reset(struct unread *u)
+{
+	buf_reset(&u->text);
+	u->at = 0;
+	u->begin = 0;
+}
+
 bool unread_seek(struct unread *u, uint64_t offset)
 {
 	if (offset < u->begin || offset - u->begin > u->at)

@@ -21,7 +21,12 @@ struct unread {
 void unread_trim(struct unread *u, size_t n);
 /* Copies up to n bytes.  Returns how many. */
 size_t unread_take(struct unread *u, void *to, size_t n);
-/* The next byte is the one at this offset in the stream, if it is among those of the last read; else returns false. */
+/* The stream begins again. */
+void unread_reset(struct unread *u);
+/*
+ * The next byte is the one at this offset in the stream, if it is among those of the last read; else returns false.  The
+ * shell's read takes more than a line, and then goes back to the end of the line.
+ */
 bool unread_seek(struct unread *u, uint64_t offset);
 
 /* Attributes of a stream of the table in which n is: its owner, the bits of `mode` that the table permits to read, and size 0. */
