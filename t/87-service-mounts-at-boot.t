@@ -204,6 +204,8 @@ is "$(sd bash -c 'cd "$1" && awk -v m="$1" "\$5 == m && / - fuse/" /proc/self/mo
 soon 'mounts_at "$W/mnt.auto"' 0 "x-systemd.idle-timeout unmounts it"
 row_is_whole "$W/mnt.auto" auto "  the next access finds everything"
 unit=$(sd systemd-escape -p --suffix=mount "$W/mnt.fstab")
+ok "systemctl reload of the mount unit" sd systemctl reload "$unit"
+ok "  its mount answers" write_row "$W/mnt.fstab" fstab
 ok "systemctl stop of the mount unit" sd systemctl stop "$unit"
 ok "  and start" sd systemctl start "$unit"
 row_is_whole "$W/mnt.fstab" fstab "  nothing is lost"
