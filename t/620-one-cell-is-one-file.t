@@ -232,7 +232,7 @@ ROUNDS, READERS = 300, 4
 def text(i):
     return (b"%d " % i) * (1 + i * 37 % 900)
 def whole(b):
-    return b == text(int(b.split(b" ", 1)[0]))
+    return b != b"" and b == text(int(b.split(b" ", 1)[0]))
 def read_once(path, how):
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -251,9 +251,10 @@ def read_once(path, how):
         else:
             with mmap.mmap(fd, size, mmap.MAP_PRIVATE, mmap.PROT_READ) as m:
                 got = m[:]
-        same_size = len(got) == size == os.fstat(fd).st_size
+        last = os.fstat(fd).st_size
+        same_size = len(got) == size == last
         os.read(fd, 1)
-        return None if whole(got) and same_size else "%d: %d of %d bytes: %r" % (how, len(got), size, got[:20])
+        return None if whole(got) and same_size else "%d: %d of %d and then %d bytes: %r" % (how, len(got), size, last, got[:20])
     finally:
         os.close(fd)
 def reader(me, done):

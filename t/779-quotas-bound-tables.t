@@ -25,7 +25,7 @@ is "$(size_of "$M/t/r0/f")" 1048576 "  and of a directory in it"
 [ "$(size_of "$M/free")" -gt 1048576 ] && pass "  but not of another table" || fail "  but not of another table"
 fails "puts beyond it are refused" "$Q" put 64
 like "$(tail -n 1 "$M/.tabletfs/refused")" "/t/r[0-9]*/f/q: the table has reached its quota .*: $Q" "  with a line in refused"
-like "$(cat "$M/.tabletfs/log")" "table t: it has reached its quota of 1048576 bytes: puts are refused" "  and one of the server in the log"
+like "$(cat "$M/.tabletfs/log" "$W/server.err" 2>&1)" "table t: it has reached its quota of 1048576 bytes: puts are refused" "  and one of the server in the log"
 rows=$(find "$M/t" -name 'q@*' | wc -l)
 [ "$rows" -ge 8 ] && [ "$rows" -le 17 ] && pass "  at its size" || fail "  at its size: $rows cells of 64 KiB"
 is "$(df --output=avail "$M/t" | tail -n 1 | tr -d ' ')" 0 "df shows no space"
@@ -40,7 +40,7 @@ ok "removals are accepted" rm -r "$M"/t/r?
 ok "a compaction" sh -c "echo flush >'$M/t/.ctl' && echo compact >'$M/t/.ctl'"
 [ "$(used_of "$M/t")" -lt 900000 ] && pass "  frees space" || fail "  frees space: $(used_of "$M/t")"
 soon "mkdir -p '$M/t/new/f' && echo v >'$W/v' && cp '$W/v' '$M/t/new/f/q' && echo stored" stored "puts are accepted again"
-like "$(cat "$M/.tabletfs/log")" "table t: it is below its quota again" "  and the log says so"
+like "$(cat "$M/.tabletfs/log" "$W/server.err" 2>&1)" "table t: it is below its quota again" "  and the log says so"
 ok "a smaller quota" set_schema t "quota = \"1K\"; $F"
 soon "cp '$W/v' '$M/t/new/f/q' 2>&1 | grep -o 'Disk quota exceeded' | head -n 1" "$Q" "  holds at once"
 ok "no quota" set_schema t "$F"

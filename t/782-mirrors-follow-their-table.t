@@ -11,8 +11,8 @@ echo 'socket_mode = "0666";' >"$W/conf"
 ok "mount" mount_store -o "allow_other,config=$W/conf"
 chmod 755 "$D"
 export SERVER
-"$SERVER" -f "$W/copy" >"$W/server.out" 2>&1 </dev/null &
-server=$!
+"$SERVER" -f "$W/copy" >"$W/copy.out" 2>&1 </dev/null &
+copy_server=$!
 wait_for "the server" [ -S "$W/copy/socket" ]
 py <<'PY'
 from tap import *
@@ -186,7 +186,7 @@ same(tool("scan", COPY + "full")[1], "a\tf:q\t1\tx\n", "  and is not changed")
 code, out, err = mirror("t", COPY + "full", "--restart")
 same((code, cells(COPY + "full")), (0, cells("t")), "  but --restart replaces its cells")
 refused(2, "too long", "a name that has no room for .mirror", "t", COPY + "n" * 60)
-if os.getuid() == 0:
+if os.getuid() == 0 and not os.environ.get("OVER"): # else the store's socket refuses the user
     make("p", b'changes = "7d"; mode = "0755"; families = ({name = "open"; mode = "0644";}, {name = "closed"; mode = "0600";});')
     os.mkdir(W + "/theirs")
     os.chown(W + "/theirs", 65534, 65534)
@@ -262,7 +262,7 @@ if os.getuid() == 0:
     same(tool("check", W + "/disk/copy")[0], 0, "  and its store is sound")
     subprocess.run(["umount", W + "/disk"])
 PY
-end_server -TERM
+server=$copy_server end_server -TERM
 ok "the copy is sound" "$TABLETCTL" check "$W/copy"
 ok "unmount" unmount_store
 ok "the store is sound" check_store
