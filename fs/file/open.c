@@ -20,6 +20,15 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+/* d has all bytes of the version that info describes, so other descriptors may copy them.  The file's lock is held. */
+static void image_loaded(struct descriptor *d, const struct tfs_info *info)
+{
+	d->own.holds = IMAGE_LOADED;
+	d->own.base_size = info->size;
+	d->own.base_ts = info->ts;
+	d->own.base_ctime = info->commit_us;
+}
+
 /* Under the row's lock the version of a large value is not replaced between reads of its parts. */
 static int plain_load(struct descriptor *d, struct tfs_info *info)
 {
@@ -28,7 +37,8 @@ static int plain_load(struct descriptor *d, struct tfs_info *info)
 
 	mutex_lock(&d->file->lock);
 	err = cell_load(d->node, !d->writable, &d->own.image, info);
-	d->own.holds = IMAGE_LOADED;
+	if (err == 0)
+		image_loaded(d, info);
 	mutex_unlock(&d->file->lock);
 	row_unlock(row);
 	return err;
@@ -52,8 +62,9 @@ static int plain_copy_same(struct descriptor *d, struct tfs_info *info)
 	err = stage_bytes(&g->own.image, &bytes);
 	if (err == 0)
 		err = stage_load(&d->own.image, 0, bytes.p, bytes.n);
-	d->own.holds = IMAGE_LOADED;
-	*info = (struct tfs_info){.ts = g->own.base_ts, .size = g->own.base_size};
+	*info = (struct tfs_info){.ts = g->own.base_ts, .size = g->own.base_size, .commit_us = g->own.base_ctime};
+	if (err == 0)
+		image_loaded(d, info);
 	return err;
 }
 
@@ -128,7 +139,8 @@ static int plain_load_first(struct plain_opening *o)
 	mutex_lock(&d->file->lock);
 	d->own.image.only_read = o->info.size;
 	err = stage_load(&d->own.image, 0, o->first.p, o->first.n);
-	d->own.holds = IMAGE_LOADED;
+	if (err == 0)
+		image_loaded(d, &o->info);
 	mutex_unlock(&d->file->lock);
 	return err;
 }
@@ -349,11 +361,8 @@ static int open_successor(struct node *n, struct node *other, int flags, struct 
 	row = row_lock(n);
 	mutex_lock(&d->file->lock);
 	err = plain_copy_same(d, &info);
-	if (err == -ENOENT)
-		err = cell_load(other, true, &d->own.image, &info);
-	d->own.holds = IMAGE_LOADED;
-	d->own.base_size = info.size;
-	d->own.base_ts = info.ts;
+	if (err == -ENOENT && (err = cell_load(other, true, &d->own.image, &info)) == 0)
+		image_loaded(d, &info);
 	mutex_unlock(&d->file->lock);
 	row_unlock(row);
 	if (err)
@@ -455,6 +464,8 @@ static void descriptor_to_reply(fuse_req_t req, struct descriptor *d, struct fus
 	fi->fh = (uint64_t)(uintptr_t)d;
 }
 
+#define SUCCESSORS_MAX 16 /* then a cell that is replaced all the time is not found */
+
 void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct node *n = node_of(ino), *other;
@@ -504,12 +515,11 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 			set_open_flags(n, fi);
 	}
 	err = stale_answer(req, n, err);
-	other = err == -ENOENT ? node_successor(n) : NULL;
-	if (other) {
+	for (int tries = 0; err == -ENOENT && tries < SUCCESSORS_MAX && (other = node_successor(n)); tries++) {
 		/*
 		 * The thread has looked the name up again, as the kernel does once after ESTALE, and the cell was
-		 * replaced again.  The kernel's pages of n are not used.  An open through a handle looks nothing
-		 * up, so it finds no other file.
+		 * replaced again, and maybe once more since.  The kernel's pages of n are not used.  An open through a
+		 * handle looks nothing up, so it finds no other file.
 		 */
 		fi->direct_io = 1;
 		fi->keep_cache = 0;

@@ -143,6 +143,25 @@ int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info
 	return ofile_read_first(n, p, NULL, info, pending);
 }
 
+/*
+ * A descriptor of the plain name's file whose size stat shows: the calling process's, or else the first one.  An OPEN that has
+ * not loaded its bytes yet has no size.
+ */
+static const struct descriptor *shown_descriptor(const struct open_file *file)
+{
+	const struct descriptor *first = NULL;
+
+	for (const struct descriptor *d = file->descriptors; d; d = d->next) {
+		if (descriptor_only_reads(d) && d->own.holds != IMAGE_LOADED)
+			continue;
+		if (descriptor_is_of_caller(d))
+			return d;
+		if (!first)
+			first = d;
+	}
+	return first;
+}
+
 bool ofile_is_open(struct node *n, uint64_t *size, int64_t *ts)
 {
 	struct open_file *file = open_file_find(n);
@@ -153,12 +172,9 @@ bool ofile_is_open(struct node *n, uint64_t *size, int64_t *ts)
 	if (!file)
 		return n->opens > 0;
 	mutex_lock(&file->lock);
-	d = n->kind == NODE_PLAIN ? file->descriptors : NULL;
-	while (d && d->next && !descriptor_is_of_caller(d))
-		d = d->next;
-	if (d && !descriptor_is_of_caller(d))
-		d = file->descriptors;
-	*size = content_size(d ? d->content : &file->shared);
+	d = n->kind == NODE_PLAIN ? shown_descriptor(file) : NULL;
+	if (d || n->kind != NODE_PLAIN)
+		*size = content_size(d ? d->content : &file->shared);
 	if (d && descriptor_only_reads(d))
 		*ts = d->own.base_ts;
 	mutex_unlock(&file->lock);
