@@ -268,19 +268,31 @@ static struct session *session_of(struct lock_service *s)
 	return (struct session *)s;
 }
 
+/* On three servers a read may find none of them for a while, too. */
+static int get(struct lock_service *inner, const char *name, struct buf *contents, struct lock_stat *stat)
+{
+	int err;
+
+	do
+		err = inner->ops->get(inner, name, contents, stat);
+	while (err == -UNREACHABLE && servers == &three);
+	return err;
+}
+
 static int session_get(struct lock_service *s, const char *name, struct buf *contents, struct lock_stat *stat)
 {
-	return session_of(s)->inner->ops->get(session_of(s)->inner, name, contents, stat);
+	return get(session_of(s)->inner, name, contents, stat);
 }
 
 /* The versions of the files; 0: there is none. */
 static int versions(struct lock_service *s, const struct lock_op *ops, unsigned count, uint64_t *v)
 {
+	struct lock_stat stat;
 	int err = 0;
 
 	for (unsigned i = 0; i < count && !err; i++) {
-		v[i] = 0;
-		err = lock_get(s, ops[i].name, NULL, &v[i]);
+		err = get(s, ops[i].name, NULL, &stat);
+		v[i] = err ? 0 : stat.version;
 		err = err == -ENOENT || err == -EINVAL ? 0 : err;
 	}
 	return err;
@@ -304,7 +316,7 @@ static int session_multi(struct lock_service *s, const struct lock_op *ops, unsi
 		err = versions(inner, ops, count, after);
 	} while (!err && memcmp(before, after, count * sizeof(*before)) == 0);
 	for (unsigned i = 0; !err && stats && i < count; i++)
-		err = ops[i].what == LOCK_REMOVE ? 0 : inner->ops->get(inner, ops[i].name, NULL, &stats[i]);
+		err = ops[i].what == LOCK_REMOVE ? 0 : get(inner, ops[i].name, NULL, &stats[i]);
 	return err;
 }
 
