@@ -41,9 +41,9 @@ def wait_until(fn, want, seconds=60):
     daemon's notifier runs in its own thread; neither reports to the caller when it is done.
     """
     deadline = time.monotonic() + seconds
-    while fn() != want and time.monotonic() < deadline:
+    while not (reached := fn() == want) and time.monotonic() < deadline:
         time.sleep(0.002)  # a poll that does not take the processor from the daemon
-    return fn() == want
+    return reached
 
 
 def cpu_seconds(pid):
@@ -54,8 +54,14 @@ def cpu_seconds(pid):
 
 
 def soon(fn, want, what):
-    wait_until(fn, want)
-    same(fn(), want, what)
+    """fn returns want once within a minute; a later call may return something else."""
+    last = []
+
+    def call():
+        last[:] = [fn()]
+        return last[0]
+    wait_until(call, want)
+    same(last[0], want, what)
 
 
 def name_of(number):
