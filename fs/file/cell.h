@@ -53,7 +53,7 @@ static inline uint64_t plain_file_size(const struct family_info *f, uint64_t sto
 	return f->counter ? counter_file_size(stored) : stored;
 }
 
-/* The sizes and bytes of the next functions are those of the file (plain_file_size). */
+/* The next functions return the size and the bytes of the file, which may have a newline that is not stored (plain_file_size). */
 /* -ENOENT: there is no such cell, or the family was dropped. */
 int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
 /* Gets the cell's info, as cell_stat does, and reads the first bytes. */

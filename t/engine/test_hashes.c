@@ -112,7 +112,7 @@ static struct sums from_cells(struct tfs_table *t, struct tfs_scan_spec spec)
 	return s;
 }
 
-/* Splits the tablet of a table without salt behind the row and the next rows. */
+/* Splits the tablet of a table without salt at the least key above the row. */
 static void split_behind(struct tfs_table *t, struct tfs_bytes row)
 {
 	struct buf at = {0};

@@ -366,7 +366,7 @@ static char *trimmed(const char *s)
 	return strndup(s, n);
 }
 
-/* Sets the text that the schema has with the lines behind it. */
+/* Appends the lines to the text of the schema. */
 static int append(struct tfs_table *t, const struct tfs_schema_edit *e, char **why)
 {
 	const struct tfs_schema *now;

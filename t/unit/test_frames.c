@@ -232,7 +232,7 @@ static void rights(void **state)
 	assert_int_equal(peer_may_ask_tablets(&owner, &q), -EBADMSG);
 	q = (struct ts_request){.method = TS_READ, .table = 100};
 	assert_int_equal(peer_may_ask_tablets(&owner, &q), -EBADMSG); /* only a caller in the server's process has no id */
-	/* A batch is a small frame, whatever a client asks for. */
+	/* The server limits a batch to a small frame, even if a client asks for a larger one. */
 	q = (struct ts_request){.method = TS_SCAN_OPEN, .table = 100, .token.client = user.client, .spec = &large};
 	assert_int_equal(peer_may_ask_tablets(&user, &q), 0);
 	assert_true(large.pub.batch_bytes <= TS_SCAN_BATCH_MAX);

@@ -135,7 +135,7 @@ static int begin_pass(struct diff *d)
 	return err ? err : begin_side(d, &d->side[1]);
 }
 
-/* There is no pass yet: diff_next begins those of the first range that differs. */
+/* Begins to look for ranges that differ.  diff_next reads the cells of each, and begins with the first one. */
 static int begin_ranges(struct diff *d, struct diff **out)
 {
 	struct ranges_options o = {.names = d->names, .count = d->count, .stop = d->o.stop, .arg = d->o.arg};

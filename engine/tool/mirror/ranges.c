@@ -171,8 +171,8 @@ static int read_ahead(struct ranges *r, struct level *l)
 }
 
 /*
- * Sets r->to to the end of the next part of the level, which is the row behind its last one.  Unless
- * the first table is salted, also adds up its sums.
+ * Sets r->to to the end of the level's next part: the least key above the part's last row.  Adds up the
+ * sums of the first table, unless it is salted.
  */
 static int first_of_part(struct ranges *r, struct level *l)
 {
